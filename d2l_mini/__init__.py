@@ -1,0 +1,40 @@
+"""The original Transformer, small enough to read: `import d2l_mini as d2l` gives every name.
+
+Read the modules in this order: attention, transformer, data, training, translation; `progress` and
+`figures` hold the tools around them. Each serves the notebook of its chapter.
+"""
+
+import torch  # the book's cells say `torch` without importing it: `from d2l_mini import *` gives it
+
+from d2l_mini import attention, data, progress, training, transformer, translation
+from d2l_mini.attention import *
+from d2l_mini.data import *
+from d2l_mini.progress import *
+from d2l_mini.training import *
+from d2l_mini.transformer import *
+from d2l_mini.translation import *
+
+_FIGURES = ["Picture", "show_heatmaps"]  # matplotlib loads when one of them is first used
+
+__all__ = [
+    "torch",
+    *attention.__all__,
+    *transformer.__all__,
+    *data.__all__,
+    *training.__all__,
+    *translation.__all__,
+    *progress.__all__,
+    *_FIGURES,
+]
+
+
+def __getattr__(name: str):
+    if name in _FIGURES:
+        from d2l_mini import figures
+
+        return getattr(figures, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,299 @@
+"""Attention: from scores to weights to a weighted sum of values, with one head and with many.
+
+Shapes use one vocabulary everywhere: batch, queries, keys, steps, heads, hiddens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = [
+    "AdditiveAttention",
+    "Attention",
+    "DotProductAttention",
+    "MultiHeadAttention",
+    "attention_mask",
+    "keep_attention_weights",
+    "masked_softmax",
+    "merge_heads",
+    "sequence_mask",
+    "split_heads",
+]
+
+
+def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
+    """Replace what lies beyond each sequence's length by `value`, in a new tensor.
+
+    X          (batch, steps, ...)
+    valid_len  (batch,): how many leading steps stay
+    returns    as X
+
+    Raises ValueError if the shapes do not fit or `value` does not fit the type of X.
+    """
+    if X.dim() < 2:
+        raise ValueError(f"X must be (batch, steps, ...), but it has shape {tuple(X.shape)}")
+    if valid_len.shape != X.shape[:1]:
+        raise ValueError(
+            f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
+            f"{tuple(valid_len.shape)}"
+        )
+    if X.is_floating_point() and math.isfinite(value) and abs(value) > torch.finfo(X.dtype).max:
+        raise ValueError(
+            f"value {value} does not fit {X.dtype}, whose largest number is "
+            f"{torch.finfo(X.dtype).max}"
+        )
+    steps = torch.arange(X.shape[1], device=X.device)
+    keep = steps < valid_len.to(X.device)[:, None]  # (batch, steps)
+    return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
+
+
+def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) -> Tensor:
+    """Say which keys each query may use: True = keep.
+
+    shape       of the scores, (batch, [heads,] queries, keys)
+    valid_lens  (batch,) or (batch, queries): how many leading keys count
+    returns     (batch, [1,] queries or 1, keys), bool, to be broadcast over the scores
+
+    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys. The values are
+    read only where reading is free of waiting: on the CPU.
+    """
+    batch, queries, keys = shape[0], shape[-2], shape[-1]
+    valid_lens = torch.as_tensor(valid_lens)
+    if valid_lens.is_floating_point() or valid_lens.dtype == torch.bool:
+        raise TypeError(f"valid_lens are whole numbers, but their type is {valid_lens.dtype}")
+    if valid_lens.shape not in ((batch,), (batch, queries)):
+        raise ValueError(
+            f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
+            f"but it has shape {tuple(valid_lens.shape)}"
+        )
+    if valid_lens.device.type == "cpu" and valid_lens.numel() > 0:
+        shortest, longest = (int(length) for length in valid_lens.aminmax())
+        if shortest < 0 or longest > keys:
+            wrong = shortest if shortest < 0 else longest
+            raise ValueError(f"a valid length of {wrong} lies outside 0 ... {keys}, the keys")
+    lens = valid_lens.to(device).reshape(batch, *[1] * (len(shape) - 3), -1, 1)
+    return torch.arange(keys, device=device) < lens
+
+
+def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
+    """Softmax over the keys that gives no weight to padding.
+
+    scores      (batch, [heads,] queries, keys), any float type
+    valid_lens  (batch,) or (batch, queries): how many leading keys count; None = all
+    returns     as scores; each row sums to 1, or is 0 where its length is 0
+
+    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
+    """
+    if valid_lens is None:
+        return torch.softmax(scores, dim=-1)
+    keep = attention_mask(scores.shape, valid_lens, scores.device)
+    lowest = torch.finfo(scores.dtype).min  # finite, so that a row of padding has a gradient
+    weights = torch.softmax(scores.masked_fill(~keep, lowest), dim=-1)
+    return weights.masked_fill(~keep, 0)
+
+
+class Attention(nn.Module):
+    """What both forms of attention share: score, weigh, sum; and remember the weights.
+
+    A subclass says how a query and a key are scored. `attention_weights` holds the weights of the
+    last call, detached and before dropout, or None where they were not kept. `keep_weights` says
+    when they are: None = in eval mode, True = always, False = never.
+    """
+
+    def __init__(self, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.keep_weights: bool | None = None
+        self.attention_weights: Tensor | None = None
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """(..., queries, size) and (..., keys, size) -> (..., queries, keys)."""
+        raise NotImplementedError
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
+    ) -> Tensor:
+        """Return for each query the sum of the values, weighted by the softmax of its scores.
+
+        queries     (batch, [heads,] queries, size)
+        keys        (batch, [heads,] keys, size)
+        values      (batch, [heads,] keys, value size)
+        valid_lens  (batch,) or (batch, queries): how many leading keys count; None = all
+        returns     (batch, [heads,] queries, value size)
+
+        Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
+        """
+        self.check_shapes(queries, keys, values)
+        weights = masked_softmax(self.score(queries, keys), valid_lens)
+        self.attention_weights = weights.detach() if self.keeps_weights else None
+        return self.dropout(weights) @ values
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether a call made now would keep its weights."""
+        return not self.training if self.keep_weights is None else self.keep_weights
+
+    def check_shapes(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Raise ValueError where queries, keys and values cannot belong together."""
+        shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
+        if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
+            raise ValueError(
+                "queries, keys and values must be (batch, [heads,] steps, size) with the same "
+                f"batch and heads, but have shapes {shapes}"
+            )
+        if keys.shape[-2] != values.shape[-2]:
+            raise ValueError(
+                f"each key needs one value, but there are {keys.shape[-2]} keys and "
+                f"{values.shape[-2]} values"
+            )
+
+
+class AdditiveAttention(Attention):
+    """Score by a network with one hidden layer: w_v tanh(W_q q + W_k k) (book, section 11.3.2).
+
+    Queries and keys may differ in size; both sizes are taken from the first call.
+    """
+
+    def __init__(self, num_hiddens: int, dropout: float = 0.0):
+        super().__init__(dropout)
+        self.W_q = nn.LazyLinear(num_hiddens, bias=False)
+        self.W_k = nn.LazyLinear(num_hiddens, bias=False)
+        self.w_v = nn.Linear(num_hiddens, 1, bias=False)
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Compare every query with every key: the sum has a dimension for each."""
+        features = self.W_q(queries).unsqueeze(-2) + self.W_k(keys).unsqueeze(-3)
+        return self.w_v(torch.tanh(features)).squeeze(-1)  # (..., queries, keys)
+
+
+class DotProductAttention(Attention):
+    """Score by the dot product over the root of the size: q . k / sqrt(d) (paper, section 3.2.1).
+
+    Where no one looks at the weights, PyTorch's fused kernel gives the same sums in less time.
+    """
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
+    ) -> Tensor:
+        """As `Attention.forward`."""
+        if self.keeps_weights:
+            return super().forward(queries, keys, values, valid_lens)
+        self.check_shapes(queries, keys, values)
+        self.attention_weights = None
+        dropout = self.dropout.p if self.training else 0.0
+        if valid_lens is None:
+            return F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+        scores_shape = (*queries.shape[:-1], keys.shape[-2])
+        keep = attention_mask(scores_shape, valid_lens, queries.device)
+        empty = ~keep.any(dim=-1, keepdim=True)  # kernels disagree on these rows: ours are zeros
+        output = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=keep | empty, dropout_p=dropout
+        )
+        return output.masked_fill(empty, 0)
+
+    def check_shapes(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
+        """As `Attention.check_shapes`; besides, a dot product wants two vectors of one size."""
+        super().check_shapes(queries, keys, values)
+        if queries.shape[-1] != keys.shape[-1]:
+            raise ValueError(
+                f"queries and keys must have one size, but have {queries.shape[-1]} and "
+                f"{keys.shape[-1]}"
+            )
+
+    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Queries and keys of one size -> (..., queries, keys)."""
+        return queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])
+
+
+def split_heads(X: Tensor, num_heads: int) -> Tensor:
+    """Give each head its slice of the hidden units; the book's `transpose_qkv`.
+
+    X        (batch, steps, hiddens)
+    returns  (batch, heads, steps, hiddens / heads)
+
+    Raises ValueError if num_heads does not divide hiddens.
+    """
+    if num_heads < 1 or X.shape[-1] % num_heads:
+        raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {X.shape[-1]}")
+    return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(X: Tensor) -> Tensor:
+    """Put the heads' slices side by side again; the book's `transpose_output`.
+
+    X        (batch, heads, steps, hiddens / heads)
+    returns  (batch, steps, hiddens)
+    """
+    return X.transpose(1, 2).flatten(-2)
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each on its own projection (paper, section 3.2.2).
+
+    Raises ValueError if num_heads does not divide num_hiddens.
+    """
+
+    def __init__(self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
+        super().__init__()
+        if num_heads < 1 or num_hiddens % num_heads:
+            raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
+        self.num_heads = num_heads
+        self.attention = DotProductAttention(dropout)
+        self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_v = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=bias)
+
+    @property
+    def attention_weights(self) -> Tensor | None:
+        """(batch, heads, queries, keys) of the last call, or None where they were not kept."""
+        return self.attention.attention_weights
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
+    ) -> Tensor:
+        """Let every query attend to the keys, in all heads at once.
+
+        queries       (batch, queries, hiddens)
+        keys, values  (batch, keys, hiddens)
+        valid_lens    (batch,) or (batch, queries): how many leading keys count; None = all
+        returns       (batch, queries, hiddens)
+        """
+        return self.attend(queries, *self.project(keys, values), valid_lens)
+
+    def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """(batch, keys, hiddens) each -> (batch, heads, keys, hiddens / heads) each."""
+        return (
+            split_heads(self.W_k(keys), self.num_heads),
+            split_heads(self.W_v(values), self.num_heads),
+        )
+
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
+    ) -> Tensor:
+        """As `forward`, for keys and values that are projected already: what a cache holds."""
+        queries = split_heads(self.W_q(queries), self.num_heads)
+        return self.W_o(merge_heads(self.attention(queries, keys, values, valid_lens)))
+
+
+@contextmanager
+def keep_attention_weights(net: nn.Module, keep: bool | None) -> Iterator[None]:
+    """Inside `with`, keep the weights of every attention in `net`: True, False, or None = in eval.
+
+    Kept weights cost the fused kernel; afterwards each attention is as it was.
+    """
+    attentions = [module for module in net.modules() if isinstance(module, Attention)]
+    before = [attention.keep_weights for attention in attentions]
+    for attention in attentions:
+        attention.keep_weights = keep
+    try:
+        yield
+    finally:
+        for attention, kept in zip(attentions, before, strict=True):
+            attention.keep_weights = kept

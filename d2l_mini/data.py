@@ -1,0 +1,492 @@
+"""Data: a corpus of sentence pairs, from a file to batches of token ids.
+
+A corpus is text, one pair a line: English, a tab, French; further columns are ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import shutil
+import tempfile
+import unicodedata
+import warnings
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+)
+
+__all__ = [
+    "DATA_HUB",
+    "DATA_URL",
+    "Dataset",
+    "Vocab",
+    "build_array_nmt",
+    "build_data_nmt",
+    "download",
+    "download_extract",
+    "group_references",
+    "hold_out_nmt",
+    "load_array",
+    "load_data_nmt",
+    "preprocess_nmt",
+    "read_data_nmt",
+    "tokenize_nmt",
+    "trim_padding",
+    "truncate_pad",
+    "try_gpu",
+]
+
+
+def try_gpu(i: int = 0) -> torch.device:
+    """The i-th GPU if there is one (CUDA, then Apple's MPS, then Intel's XPU), else the CPU."""
+    if i < torch.cuda.device_count():
+        return torch.device("cuda", i)
+    if i == 0 and torch.backends.mps.is_available():
+        return torch.device("mps")
+    if i < torch.xpu.device_count():
+        return torch.device("xpu", i)
+    return torch.device("cpu")
+
+
+# From the network to a file -------------------------------------------------------------------
+
+
+class Dataset(NamedTuple):
+    """Where an archive is, and how to know that it is whole.
+
+    Archives of one text differ with the program that packed them, so where `member_sha1` is given,
+    the digest of that file inside decides; else that of the archive.
+    """
+
+    url: str
+    sha1: str
+    member: str | None = None
+    member_sha1: str | None = None
+
+
+DATA_URL = "https://d2l-data.s3-accelerate.amazonaws.com/"
+DATA_HUB = {
+    "fra-eng": Dataset(
+        DATA_URL + "fra-eng.zip",
+        "94646ad1522d915e7b0f9296181140edcf86a4f5",
+        "fra-eng/fra.txt",
+        "c43f99dce27311d3afd4d3e0716848194cfcc103",
+    )
+}
+
+
+def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
+    """`cache_dir`, else the variable D2L_MINI_CACHE, else the user's cache folder; made if new."""
+    if cache_dir is None:
+        cache_dir = os.environ.get("D2L_MINI_CACHE")
+    if cache_dir is None:
+        import platformdirs
+
+        cache_dir = platformdirs.user_cache_dir("d2l_mini")
+    folder = Path(cache_dir).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _dataset(name: str) -> Dataset:
+    if name not in DATA_HUB:
+        raise ValueError(
+            f"there is no dataset {name!r}; DATA_HUB has {', '.join(sorted(DATA_HUB))}"
+        )
+    return Dataset(*DATA_HUB[name])
+
+
+def _is_whole(path: Path, dataset: Dataset) -> bool:
+    """Whether the archive at `path` holds what the dataset promises."""
+    try:
+        with open(path, "rb") as file:
+            if hashlib.file_digest(file, "sha1").hexdigest() == dataset.sha1:
+                return True
+        if dataset.member is None:
+            return False
+        with zipfile.ZipFile(path) as archive, archive.open(dataset.member) as file:
+            return hashlib.file_digest(file, "sha1").hexdigest() == dataset.member_sha1
+    except (FileNotFoundError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return False
+
+
+def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
+    """Fetch a dataset of DATA_HUB once, over HTTPS, and return the path of its archive.
+
+    The archive comes into the cache folder (`cache_dir`, else D2L_MINI_CACHE, else the user's own)
+    under a temporary name and is renamed once it is whole: no failure touches what was there.
+
+    Raises ValueError if DATA_HUB lacks the name, OSError if the archive cannot be had.
+    """
+    dataset = _dataset(name)
+    folder = _cache_folder(cache_dir)
+    path = folder / dataset.url.rsplit("/", 1)[-1]
+    if _is_whole(path, dataset):
+        return path
+    way_out = 'or give the path of a copy of the file as source, or use source="bundled"'
+    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as temporary:
+        part = Path(temporary) / path.name
+        _fetch(dataset.url, part, way_out)
+        if not _is_whole(part, dataset):
+            raise OSError(
+                f"what {dataset.url} sent ({part.stat().st_size} bytes) is not {name}: it is "
+                f"damaged or another file; try again later, {way_out}"
+            )
+        os.replace(part, path)
+    return path
+
+
+def _fetch(url: str, path: Path, way_out: str) -> None:
+    """Write what `url` sends to `path`."""
+    import requests
+
+    print(f"downloading {url}")
+    try:
+        with requests.get(url, stream=True, timeout=(10, 30)) as response:
+            response.raise_for_status()
+            with open(path, "wb") as file:
+                for block in response.iter_content(1 << 20):
+                    file.write(block)
+    except requests.RequestException as error:
+        reason = type(error).__name__
+        if error.response is not None:
+            reason = f"the server answered {error.response.status_code}"
+        raise OSError(
+            f"could not download {url} ({reason}); connect to the network and try again, {way_out}"
+        ) from error
+    except OSError as error:
+        raise OSError(
+            error.errno, f"could not write to {path.parent.parent}: {error.strerror}; {way_out}"
+        ) from error
+
+
+def download_extract(
+    name: str, folder: str | None = None, cache_dir: str | os.PathLike | None = None
+) -> Path:
+    """Fetch a dataset as `download` does, unpack it beside its archive, and return the folder.
+
+    folder   the folder inside the archive that is wanted; None = the one named like the archive
+
+    Raises as `download`, and OSError if the archive cannot be unpacked.
+    """
+    archive = download(name, cache_dir)
+    target = archive.parent / (folder or archive.stem)
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as part:
+            try:
+                shutil.unpack_archive(archive, part, filter="data")
+                os.replace(Path(part) / target.name, target)
+            except (shutil.ReadError, OSError) as error:
+                if not target.exists():  # else another kernel was faster
+                    raise OSError(f"could not unpack {archive} into {target}: {error}") from error
+    return target
+
+
+# From a file to text --------------------------------------------------------------------------
+
+
+def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
+    """The text of a corpus, one sentence pair a line.
+
+    source   "bundled", the project's own pairs (CC0); "fra-eng", the book's file from Tatoeba
+             (CC BY 2.0), downloaded once; or the path of a text file or of a zip that holds one
+
+    Raises OSError if the file cannot be had, ValueError if it is not UTF-8 text or empty.
+    """
+    if source == "bundled":
+        path = Path(__file__).parent / "corpus" / "english-french.tsv"
+    elif source == "fra-eng":
+        path = download("fra-eng")
+    else:
+        path = Path(source).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(
+            f'there is no file {path}; source is "bundled", "fra-eng" or the path of a file'
+        )
+    content = _unzip_text(path) if zipfile.is_zipfile(path) else path.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8, one pair a line"
+        ) from error
+    if not text.strip():
+        raise ValueError(f"{path} is empty; it should hold one sentence pair a line")
+    return text
+
+
+def _unzip_text(path: Path) -> bytes:
+    """The one text file in a zip; names that start with an underscore tell about it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [
+                name
+                for name in archive.namelist()
+                if name.endswith((".txt", ".tsv")) and not Path(name).name.startswith("_")
+            ]
+            if len(names) != 1:
+                raise ValueError(
+                    f"{path} holds {len(names)} text files, not one; give the path of one of them"
+                )
+            return archive.read(names[0])
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise ValueError(f"{path} is damaged ({error}); fetch it again") from error
+
+
+# From text to tokens --------------------------------------------------------------------------
+
+_SAME_CHARACTER = str.maketrans(
+    {"’": "'", "ʼ": "'", "‘": "'", "\u200b": None, "\ufeff": None, "\u00ad": None}
+)
+_MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…"“”«»()\[\]]""")
+_SPACES = re.compile(r"[^\S\t\n]+")
+_SPACE_AT_AN_END = re.compile(r" ?([\t\n]) ?")
+
+
+def preprocess_nmt(text: str) -> str:
+    """Bring text into one form, with a space on both sides of every punctuation mark.
+
+    Lower case, composed accents (NFC), straight apostrophes, single plain spaces. A full stop,
+    comma or colon between two digits stays ("3,5"), as apostrophes and hyphens do in a word.
+    Training and translation use the same function; applied twice it changes nothing more.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SAME_CHARACTER)
+    text = unicodedata.normalize("NFC", text.lower())
+    text = _SPACES.sub(" ", _MARK.sub(r" \g<0> ", text))
+    return _SPACE_AT_AN_END.sub(r"\1", text).strip(" ")
+
+
+def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
+    """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
+    if num_examples is not None and num_examples < 0:
+        raise ValueError(f"num_examples is {num_examples}; it must be 0 or more, or None for all")
+    return islice(_lines_with_pairs(text), num_examples)
+
+
+def _lines_with_pairs(text: str) -> Iterator[str]:
+    """Lazily, so that a few pairs of a large file cost little."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        line = text[start:end]
+        columns = line.split("\t")
+        if len(columns) >= 2 and columns[0].strip() and columns[1].strip():
+            yield line
+        start = end + 1
+
+
+def tokenize_nmt(
+    text: str, num_examples: int | None = None
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Split preprocessed text into the tokens of its pairs.
+
+    num_examples  how many pairs to keep at most; None = all
+    returns       source, target: a list of tokens for each pair
+
+    Raises ValueError if no line has two columns, or num_examples is negative.
+    """
+    source, target = [], []
+    for line in _first_pairs(text, num_examples):
+        english, french = line.split("\t")[:2]
+        source.append(english.split())
+        target.append(french.split())
+    if not source and num_examples != 0:
+        raise ValueError(
+            "no line of the text has two columns, English and French, with a tab between"
+        )
+    return source, target
+
+
+def group_references(
+    source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]
+) -> dict[str, list[str]]:
+    """All the French of each English sentence, in the order they come; tokens joined by spaces."""
+    references: dict[str, list[str]] = {}
+    for english, french in zip(source, target, strict=True):
+        references.setdefault(" ".join(english), []).append(" ".join(french))
+    return references
+
+
+def hold_out_nmt(source: list[list[str]], target: list[list[str]], fraction: float, seed: int = 0):
+    """Keep whole English sentences, with all their French, apart for evaluation.
+
+    fraction  of the distinct English sentences, 0 ... 1
+    returns   (train source, train target), (held-out source, held-out target); no English
+              sentence is on both sides, and the same seed chooses the same ones
+
+    Raises ValueError if fraction lies outside 0 ... 1.
+    """
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"fraction is {fraction}; it must lie in 0 ... 1")
+    sentences = sorted({" ".join(english) for english in source})
+    chosen = set(random.Random(seed).sample(sentences, round(fraction * len(sentences))))
+    train, held_out = ([], []), ([], [])
+    for english, french in zip(source, target, strict=True):
+        side = held_out if " ".join(english) in chosen else train
+        side[0].append(english)
+        side[1].append(french)
+    return train, held_out
+
+
+class Vocab:
+    """A number for each token: 0 is <unk>, then the reserved ones, then the rest by frequency.
+
+    tokens           a list of tokens, or a list of such lists
+    min_freq         tokens seen less often become <unk>
+    reserved_tokens  such as "<pad>"
+
+    Tokens of equal frequency are in alphabetical order, so ids do not depend on the order of the
+    text. `vocab[token]` gives an id and `vocab[tokens]` a list; `to_tokens` is the way back.
+    """
+
+    def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
+        tokens = list(tokens or ())
+        if tokens and not isinstance(tokens[0], str):
+            tokens = [token for line in tokens for token in line]
+        self.token_freqs = sorted(Counter(tokens).items(), key=lambda item: (-item[1], item[0]))
+        frequent = (token for token, freq in self.token_freqs if freq >= min_freq)
+        self.idx_to_token = list(dict.fromkeys(["<unk>", *(reserved_tokens or ()), *frequent]))
+        self.token_to_idx = {token: idx for idx, token in enumerate(self.idx_to_token)}
+
+    @property
+    def unk(self) -> int:
+        """The id of every token that the vocabulary lacks."""
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.idx_to_token)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self.token_to_idx
+
+    def __getitem__(self, tokens):
+        if isinstance(tokens, (list, tuple)):
+            return [self[token] for token in tokens]
+        return self.token_to_idx.get(tokens, self.unk)
+
+    def to_tokens(self, indices):
+        """An id -> a token; a list, tensor or array of ids -> a list of tokens.
+
+        Raises IndexError if an id lies outside 0 ... len - 1.
+        """
+        if hasattr(indices, "tolist"):
+            indices = indices.tolist()
+        if isinstance(indices, (list, tuple)):
+            return [self.to_tokens(index) for index in indices]
+        if not 0 <= indices < len(self):
+            raise IndexError(f"id {indices} lies outside 0 ... {len(self) - 1}, the vocabulary")
+        return self.idx_to_token[indices]
+
+
+# From tokens to batches -----------------------------------------------------------------------
+
+
+def truncate_pad(line: list, num_steps: int, padding_token) -> list:
+    """Make a list num_steps long: cut it, or fill it up with padding_token."""
+    return line[:num_steps] + [padding_token] * (num_steps - len(line))
+
+
+def build_array_nmt(
+    lines: Sequence[Sequence[str]], vocab: Vocab, num_steps: int
+) -> tuple[Tensor, Tensor]:
+    """Turn sentences into one array of ids, each ended by <eos> and padded to num_steps.
+
+    returns  array (batch, num_steps) and valid_len (batch,), which counts <eos>; a sentence that is
+             too long is cut, and still ends in <eos>
+
+    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>.
+    """
+    if num_steps < 1:
+        raise ValueError(f"num_steps is {num_steps}; a sentence needs at least 1 step, for <eos>")
+    for token in ("<pad>", "<eos>"):
+        if token not in vocab:
+            raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
+    ids = [vocab[list(line[: num_steps - 1])] + [vocab["<eos>"]] for line in lines]
+    array = torch.tensor([truncate_pad(line, num_steps, vocab["<pad>"]) for line in ids])
+    valid_len = torch.tensor([len(line) for line in ids])
+    return array.reshape(len(ids), num_steps).long(), valid_len.long()
+
+
+def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True) -> DataLoader:
+    """Iterate over the rows of `arrays` in batches; if is_train, in a new order each epoch.
+
+    arrays   tensors with the same first dimension
+
+    The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
+    if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
+        raise ValueError(
+            f"arrays must have the same number of rows, at least 1, but have "
+            f"{[len(array) for array in arrays]}"
+        )
+    dataset = TensorDataset(*arrays)
+    order = RandomSampler(dataset) if is_train else SequentialSampler(dataset)
+    # A batch is one indexing of each tensor, not a list of examples to be stacked.
+    return DataLoader(
+        dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
+    )
+
+
+def trim_padding(X: Tensor, valid_len: Tensor) -> Tensor:
+    """Drop the last steps of X (batch, steps) that are padding in every row."""
+    return X[:, : int(valid_len.max())]
+
+
+def build_data_nmt(
+    source: list[list[str]],
+    target: list[list[str]],
+    batch_size: int,
+    num_steps: int,
+    min_freq: int = 2,
+) -> tuple[DataLoader, Vocab, Vocab]:
+    """From tokens to batches of (X, X_valid_len, Y, Y_valid_len) and the two vocabularies.
+
+    X, Y                      (batch, num_steps), ids of the source and of the target
+    X_valid_len, Y_valid_len  (batch,), how many of them count, <eos> included
+    """
+    arrays, vocabs = [], []
+    for lines in (source, target):
+        vocab = Vocab(lines, min_freq, reserved_tokens=["<pad>", "<bos>", "<eos>"])
+        arrays += build_array_nmt(lines, vocab, num_steps)
+        vocabs.append(vocab)
+    too_long = sum(len(line) >= num_steps for lines in (source, target) for line in lines)
+    if too_long:
+        warnings.warn(
+            f"{too_long} of {2 * len(source)} sentences have more than the {num_steps - 1} tokens "
+            f"that num_steps {num_steps} leaves beside <eos>, and were cut",
+            stacklevel=2,
+        )
+    return load_array(arrays, batch_size), *vocabs
+
+
+def load_data_nmt(
+    batch_size: int, num_steps: int, num_examples: int | None = 600, source="bundled"
+) -> tuple[DataLoader, Vocab, Vocab]:
+    """Read the first `num_examples` pairs of a corpus; return train_iter, src_vocab, tgt_vocab.
+
+    source   as for `read_data_nmt`; the batches are those of `build_data_nmt`
+
+    Words seen only once become <unk>. Raises as the functions that it calls.
+    """
+    lines = _first_pairs(read_data_nmt(source), num_examples)
+    tokens = tokenize_nmt(preprocess_nmt("\n".join(lines)), num_examples)
+    return build_data_nmt(*tokens, batch_size, num_steps)

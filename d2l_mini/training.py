@@ -1,0 +1,249 @@
+"""Training: the loss, the clipping, the loop, and a file that keeps what was learnt."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from d2l_mini.attention import sequence_mask
+from d2l_mini.data import Vocab, trim_padding
+from d2l_mini.progress import Accumulator, Animator, Timer
+from d2l_mini.transformer import EncoderDecoder, TransformerDecoder, TransformerEncoder
+
+__all__ = [
+    "History",
+    "MaskedSoftmaxCELoss",
+    "Translator",
+    "grad_clipping",
+    "load_translator",
+    "save_translator",
+    "train_epoch",
+    "train_seq2seq",
+]
+
+
+class MaskedSoftmaxCELoss(nn.Module):
+    """Cross-entropy that counts real tokens only."""
+
+    def forward(self, pred: Tensor, label: Tensor, valid_len: Tensor) -> Tensor:
+        """Sum the cross-entropy of each sequence over its real tokens, in nats.
+
+        pred       (batch, steps, vocab), logits
+        label      (batch, steps), token ids
+        valid_len  (batch,): how many steps count
+        returns    (batch,)
+
+        Raises ValueError if the shapes do not fit.
+        """
+        if pred.dim() != 3 or pred.shape[:2] != label.shape:
+            raise ValueError(
+                "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
+                f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
+            )
+        losses = F.cross_entropy(pred.transpose(1, 2), label, reduction="none")
+        return sequence_mask(losses, valid_len).sum(dim=1)
+
+
+def grad_clipping(net: nn.Module, theta: float) -> Tensor:
+    """Shrink the gradient of `net` to norm `theta` where it is longer (book, section 9.5).
+
+    returns  the norm before clipping
+
+    Raises ValueError if theta is not positive, FloatingPointError if the norm is not finite: the
+    gradient is then left as it is, and no step should be taken.
+    """
+    if not theta > 0:
+        raise ValueError(f"theta is {theta}; it must be greater than 0")
+    grads = [p.grad for p in net.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(grads)
+    if not torch.isfinite(norm):
+        raise FloatingPointError(f"the norm of the gradient is {norm}: try a smaller learning rate")
+    torch.nn.utils.clip_grads_with_norm_(net.parameters(), theta, norm)
+    return norm
+
+
+@dataclass
+class History:
+    """What a training run measured, and the optimizer it used, so that another call can go on.
+
+    loss            of each epoch, in nats per real token
+    num_tokens      real target tokens seen
+    seconds         of training, without drawing
+    """
+
+    loss: list[float] = field(default_factory=list)
+    num_tokens: float = 0
+    seconds: float = 0
+    optimizer: torch.optim.Optimizer | None = field(default=None, repr=False)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real target tokens per second of training, over all epochs."""
+        return self.num_tokens / self.seconds if self.seconds else 0.0
+
+
+def train_epoch(
+    net: nn.Module,
+    data_iter: Iterable,
+    optimizer: torch.optim.Optimizer,
+    tgt_vocab: Vocab,
+    device: torch.device,
+) -> Accumulator:
+    """Take one step for each batch, by teacher forcing; return the summed loss and token count."""
+    loss, metric = MaskedSoftmaxCELoss(), Accumulator(2)
+    for X, X_valid_len, Y, Y_valid_len in data_iter:
+        X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
+        X, X_valid_len, Y, Y_valid_len = (
+            tensor.to(device) for tensor in (X, X_valid_len, Y, Y_valid_len)
+        )
+        bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
+        dec_X = torch.cat([bos, Y[:, :-1]], dim=1)  # the true words, one step late
+        logits, _ = net(X, dec_X, X_valid_len)
+        losses, num_tokens = loss(logits, Y, Y_valid_len).sum(), Y_valid_len.sum()
+        optimizer.zero_grad()
+        (losses / num_tokens).backward()
+        grad_clipping(net, 1)
+        optimizer.step()
+        metric.add(losses, num_tokens)
+    return metric
+
+
+def train_seq2seq(
+    net: nn.Module,
+    data_iter: Iterable,
+    lr: float,
+    num_epochs: int,
+    tgt_vocab: Vocab,
+    device: torch.device,
+    history: History | None = None,
+) -> History:
+    """Train by Adam, with a live plot of the loss in nats per real token (book, section 10.7).
+
+    data_iter  batches of (X, X_valid_len, Y, Y_valid_len), as from `load_data_nmt`
+    history    what an earlier call returned: go on with its optimizer and its curve
+    returns    the history; the same object if one was given
+
+    The weights are never started anew. Interrupting the kernel (or Ctrl-C) ends the training and
+    keeps what `net` has learnt. Raises ValueError if there is no batch or no <bos>, num_epochs is
+    negative or a number is wrong for Adam; FloatingPointError if the gradient is not finite.
+    """
+    if num_epochs < 0:
+        raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
+    if "<bos>" not in tgt_vocab:
+        raise ValueError("tgt_vocab lacks <bos>: give it as one of its reserved_tokens")
+    net.to(device)
+    history = history or History()
+    if history.optimizer is None:
+        history.optimizer = torch.optim.Adam(net.parameters(), lr=lr, fused=True)
+    for group in history.optimizer.param_groups:
+        group["lr"] = lr
+    first = len(history.loss) + 1
+    animator = Animator("epoch", "nats per token", xlim=[1, first + max(num_epochs, 2) - 1])
+    for epoch, loss in enumerate(history.loss, start=1):
+        animator.add(epoch, loss)
+    was_training = net.training
+    net.train()
+    try:
+        for epoch in range(first, first + num_epochs):
+            timer = Timer()
+            metric = train_epoch(net, data_iter, history.optimizer, tgt_vocab, device)
+            history.seconds += timer.stop()
+            if metric[1] == 0:
+                raise ValueError("data_iter gave no batch, so there is nothing to learn from")
+            history.num_tokens += metric[1]
+            history.loss.append(metric[0] / metric[1])
+            animator.add(epoch, history.loss[-1])
+    except KeyboardInterrupt:
+        print(f"stopped in epoch {len(history.loss) + 1}; the net keeps what it has learnt")
+    finally:
+        net.train(was_training)
+        animator.close()
+    if history.loss:
+        print(
+            f"loss {history.loss[-1]:.3f} nats per token, "
+            f"{history.tokens_per_second:.0f} tokens/s on {device}"
+        )
+    return history
+
+
+class Translator(NamedTuple):
+    """All that translating needs: the model, both vocabularies, and the longest sentence."""
+
+    net: EncoderDecoder
+    src_vocab: Vocab
+    tgt_vocab: Vocab
+    num_steps: int
+
+
+def save_translator(
+    path: str | os.PathLike, net: EncoderDecoder, src_vocab: Vocab, tgt_vocab: Vocab, num_steps: int
+) -> None:
+    """Keep a translator in one file: weights, vocabularies, sizes.
+
+    The file is written under a temporary name and renamed, so an older one survives a failure.
+    Raises ValueError if the vocabularies are not those of the net, OSError if writing fails.
+    """
+    sizes = {"encoder": net.encoder.sizes, "decoder": net.decoder.sizes}
+    for half, vocab in (("encoder", src_vocab), ("decoder", tgt_vocab)):
+        if sizes[half][0] != len(vocab):
+            raise ValueError(
+                f"the {half} knows {sizes[half][0]} words, but its vocabulary has {len(vocab)}"
+            )
+    content = {
+        **sizes,
+        "src_tokens": src_vocab.idx_to_token,
+        "tgt_tokens": tgt_vocab.idx_to_token,
+        "num_steps": num_steps,
+        "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
+    }
+    path = Path(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        try:
+            torch.save(content, file)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            file.close()
+            os.unlink(file.name)
+            raise
+
+
+def load_translator(path: str | os.PathLike) -> Translator:
+    """Read what `save_translator` wrote: the net, in eval mode on the CPU, and what goes with it.
+
+    Raises FileNotFoundError if there is no file, ValueError if it holds something else.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
+        tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
+        net = EncoderDecoder(
+            TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
+        )
+        net.load_state_dict(content["weights"])
+        num_steps = content["num_steps"]
+    except FileNotFoundError:
+        raise
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"{path} is not a translator that save_translator wrote ({reason})"
+        ) from error
+    return Translator(net.eval(), src_vocab, tgt_vocab, num_steps)

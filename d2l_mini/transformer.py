@@ -1,0 +1,342 @@
+"""The Transformer: positions, the two kinds of block, the two stacks, and both of them together.
+
+A decoder's `state` is what it remembers between steps: one `DecoderState` a block. No call changes
+the state it is given; it returns the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from d2l_mini.attention import MultiHeadAttention
+
+__all__ = [
+    "AddNorm",
+    "AttentionDecoder",
+    "Decoder",
+    "DecoderBlock",
+    "DecoderState",
+    "Encoder",
+    "EncoderBlock",
+    "EncoderDecoder",
+    "PositionWiseFFN",
+    "PositionalEncoding",
+    "TransformerDecoder",
+    "TransformerEncoder",
+    "causal_lens",
+    "init_weights",
+]
+
+
+class PositionalEncoding(nn.Module):
+    """Add to each step a vector of sines and cosines that says where it is (paper, section 3.5).
+
+    P[i, 2j] = sin(i / 10000^(2j / hiddens)), P[i, 2j + 1] = cos of the same angle.
+    """
+
+    def __init__(self, num_hiddens: int, dropout: float = 0.0, max_len: int = 1000):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        positions = torch.arange(max_len, dtype=torch.float32)[:, None]
+        exponents = torch.arange(0, num_hiddens, 2, dtype=torch.float32) / num_hiddens
+        angles = positions / 10000**exponents  # (max_len, hiddens / 2, rounded up)
+        P = torch.zeros(max_len, num_hiddens)
+        P[:, 0::2] = torch.sin(angles)
+        P[:, 1::2] = torch.cos(angles[:, : num_hiddens // 2])
+        self.register_buffer("P", P, persistent=False)
+
+    def forward(self, X: Tensor, offset: int = 0) -> Tensor:
+        """Encode the positions offset, offset + 1, ...
+
+        X        (batch, steps, hiddens)
+        offset   how many steps came before X
+        returns  as X
+
+        Raises ValueError if a position lies past max_len.
+        """
+        end, max_len = offset + X.shape[1], self.P.shape[0]
+        if offset < 0 or end > max_len:
+            wrong = offset if offset < 0 else end - 1
+            raise ValueError(
+                f"position {wrong} lies outside 0 ... {max_len - 1} (max_len {max_len})"
+            )
+        return self.dropout(X + self.P[offset:end].to(X))
+
+
+class PositionWiseFFN(nn.Module):
+    """Two linear layers with a ReLU between them, the same at every step (paper, section 3.3)."""
+
+    def __init__(self, num_hiddens: int, ffn_num_hiddens: int):
+        super().__init__()
+        self.dense1 = nn.Linear(num_hiddens, ffn_num_hiddens)
+        self.relu = nn.ReLU()
+        self.dense2 = nn.Linear(ffn_num_hiddens, num_hiddens)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(..., hiddens) -> (..., hiddens)."""
+        return self.dense2(self.relu(self.dense1(X)))
+
+
+class AddNorm(nn.Module):
+    """Residual connection, then layer normalisation: "post-norm", as in the paper (section 3.1)."""
+
+    def __init__(self, num_hiddens: int, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.ln = nn.LayerNorm(num_hiddens)
+
+    def forward(self, X: Tensor, Y: Tensor) -> Tensor:
+        """X, what went into a sublayer, and Y, what came out: (..., hiddens) -> (..., hiddens)."""
+        return self.ln(X + self.dropout(Y))
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then the feed-forward network, each with its residual and norm."""
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ):
+        super().__init__()
+        self.attention = MultiHeadAttention(num_hiddens, num_heads, dropout, bias)
+        self.addnorm1 = AddNorm(num_hiddens, dropout)
+        self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens)
+        self.addnorm2 = AddNorm(num_hiddens, dropout)
+
+    def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
+        """X (batch, steps, hiddens), valid_lens (batch,) -> as X."""
+        Y = self.addnorm1(X, self.attention(X, X, X, valid_lens))
+        return self.addnorm2(Y, self.ffn(Y))
+
+
+class DecoderState(NamedTuple):
+    """What one decoder block remembers: keys and values, projected once and split into heads.
+
+    enc_keys, enc_values  (batch, heads, source steps, hiddens / heads), from the encoder
+    enc_valid_lens        (batch,): how many source steps count; None = all
+    keys, values          (batch, heads, steps, hiddens / heads), of the steps so far; none at first
+    """
+
+    enc_keys: Tensor
+    enc_values: Tensor
+    enc_valid_lens: Tensor | None
+    keys: Tensor
+    values: Tensor
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps the block has seen."""
+        return self.keys.shape[2]
+
+    def select(self, rows: Tensor) -> DecoderState:
+        """The state of these rows of the batch, in this order; a row may come more than once."""
+        return DecoderState(*(field if field is None else field[rows] for field in self))
+
+    def reorder(self, rows: Tensor) -> DecoderState:
+        """As `select`, where every row stays with its source sentence: half of the copying."""
+        return self._replace(keys=self.keys[rows], values=self.values[rows])
+
+
+def causal_lens(batch: int, steps: int, offset: int, device: torch.device) -> Tensor:
+    """How many keys each query may use when it sees itself and what came before: (batch, steps)."""
+    return torch.arange(offset + 1, offset + steps + 1, device=device).expand(batch, steps)
+
+
+class DecoderBlock(nn.Module):
+    """Causal self-attention, attention to the encoder, then the feed-forward network."""
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ):
+        super().__init__()
+        self.attention1 = MultiHeadAttention(num_hiddens, num_heads, dropout, bias)
+        self.addnorm1 = AddNorm(num_hiddens, dropout)
+        self.attention2 = MultiHeadAttention(num_hiddens, num_heads, dropout, bias)
+        self.addnorm2 = AddNorm(num_hiddens, dropout)
+        self.ffn = PositionWiseFFN(num_hiddens, ffn_num_hiddens)
+        self.addnorm3 = AddNorm(num_hiddens, dropout)
+
+    def init_state(self, enc_outputs: Tensor, enc_valid_lens: Tensor | None = None) -> DecoderState:
+        """enc_outputs (batch, source steps, hiddens), enc_valid_lens (batch,) -> a first state."""
+        enc_keys, enc_values = self.attention2.project(enc_outputs, enc_outputs)
+        none_yet = torch.empty_like(enc_keys[:, :, :0])
+        return DecoderState(enc_keys, enc_values, enc_valid_lens, none_yet, none_yet)
+
+    def forward(self, X: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Go on by the steps in X: all of a sentence at once in training, one in prediction.
+
+        X        (batch, steps, hiddens)
+        returns  as X, and the state after these steps
+        """
+        keys, values = self.attention1.project(X, X)
+        keys = torch.cat([state.keys, keys], dim=2)
+        values = torch.cat([state.values, values], dim=2)
+        valid_lens = causal_lens(X.shape[0], X.shape[1], state.num_steps, X.device)
+        Y = self.addnorm1(X, self.attention1.attend(X, keys, values, valid_lens))
+        Z = self.addnorm2(
+            Y, self.attention2.attend(Y, state.enc_keys, state.enc_values, state.enc_valid_lens)
+        )
+        return self.addnorm3(Z, self.ffn(Z)), state._replace(keys=keys, values=values)
+
+
+class Encoder(nn.Module):
+    """The interface of an encoder (book, section 10.6)."""
+
+    def forward(self, X: Tensor, *args) -> Tensor:
+        """Token ids (batch, steps) -> (batch, steps, hiddens)."""
+        raise NotImplementedError
+
+
+class Decoder(nn.Module):
+    """The interface of a decoder (book, section 10.6)."""
+
+    def init_state(self, enc_outputs: Tensor, *args):
+        """Make the state before the first step out of what the encoder returned."""
+        raise NotImplementedError
+
+    def forward(self, X: Tensor, state):
+        """Token ids (batch, steps), state -> logits (batch, steps, vocab), the next state."""
+        raise NotImplementedError
+
+
+class AttentionDecoder(Decoder):
+    """The interface of a decoder whose attention can be looked at (book, section 11.4)."""
+
+    @property
+    def attention_weights(self):
+        """The attention weights of the last call."""
+        raise NotImplementedError
+
+
+def init_weights(module: nn.Module) -> None:
+    """Start linear layers by Xavier's rule, as the book does, embeddings at the size of positions.
+
+    Use as `net.apply(init_weights)`. An embedding of standard deviation 1 / sqrt(hiddens), times
+    the sqrt(hiddens) of the model, has the size of the positional encoding that is added to it.
+    """
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+    elif isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+class TransformerEncoder(Encoder):
+    """Embedding, positions, then `num_layers` encoder blocks."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        num_layers: int,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
+        self.num_hiddens = num_hiddens
+        self.embedding = nn.Embedding(vocab_size, num_hiddens)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
+        self.blks = nn.ModuleList(
+            EncoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout)
+            for _ in range(num_layers)
+        )
+        self.apply(init_weights)
+
+    @property
+    def attention_weights(self) -> list[Tensor | None]:
+        """Of the last call, one (batch, heads, queries, keys) a layer."""
+        return [blk.attention.attention_weights for blk in self.blks]
+
+    def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
+        """Token ids X (batch, steps), valid_lens (batch,) -> (batch, steps, hiddens)."""
+        X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
+        for blk in self.blks:
+            X = blk(X, valid_lens)
+        return X
+
+
+class TransformerDecoder(AttentionDecoder):
+    """Embedding, positions, `num_layers` decoder blocks, and a score for each word."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        num_layers: int,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
+        self.num_hiddens = num_hiddens
+        self.embedding = nn.Embedding(vocab_size, num_hiddens)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
+        self.blks = nn.ModuleList(
+            DecoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout)
+            for _ in range(num_layers)
+        )
+        self.dense = nn.Linear(num_hiddens, vocab_size)
+        self.apply(init_weights)
+
+    @property
+    def attention_weights(self) -> list[list[Tensor | None]]:
+        """Of the last call: [self-attention, attention to the encoder], each with one a layer."""
+        return [
+            [blk.attention1.attention_weights for blk in self.blks],
+            [blk.attention2.attention_weights for blk in self.blks],
+        ]
+
+    def init_state(
+        self, enc_outputs: Tensor, enc_valid_lens: Tensor | None = None
+    ) -> list[DecoderState]:
+        """enc_outputs (batch, source steps, hiddens), enc_valid_lens (batch,) -> a state a block."""
+        return [blk.init_state(enc_outputs, enc_valid_lens) for blk in self.blks]
+
+    def forward(self, X: Tensor, state: list[DecoderState]) -> tuple[Tensor, list[DecoderState]]:
+        """Token ids X (batch, steps) -> logits (batch, steps, vocab), and the state after them."""
+        X = self.embedding(X) * math.sqrt(self.num_hiddens)
+        X = self.pos_encoding(X, offset=state[0].num_steps)
+        next_state = []
+        for blk, blk_state in zip(self.blks, state, strict=True):
+            X, blk_state = blk(X, blk_state)
+            next_state.append(blk_state)
+        return self.dense(X), next_state
+
+
+class EncoderDecoder(nn.Module):
+    """Both halves: the encoder reads the source, the decoder writes the target."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder):
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def forward(self, enc_X: Tensor, dec_X: Tensor, enc_valid_lens: Tensor | None = None):
+        """Score every next word of dec_X, given the source and the words before it.
+
+        enc_X           (batch, source steps), token ids
+        dec_X           (batch, target steps), token ids, <bos> first
+        enc_valid_lens  (batch,): how many source steps count; None = all
+        returns         logits (batch, target steps, vocab), and the decoder's state
+        """
+        enc_outputs = self.encoder(enc_X, enc_valid_lens)
+        return self.decoder(dec_X, self.decoder.init_state(enc_outputs, enc_valid_lens))

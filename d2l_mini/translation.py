@@ -1,0 +1,394 @@
+"""Translation: from a sentence to a sentence, greedily or by beam search, and how good it is."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from d2l_mini.attention import keep_attention_weights
+from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
+from d2l_mini.transformer import EncoderDecoder
+
+__all__ = [
+    "AttentionMaps",
+    "Beams",
+    "Translation",
+    "attention_maps",
+    "beam_search",
+    "beam_step",
+    "bleu",
+    "corpus_bleu",
+    "greedy_search",
+    "next_log_probs",
+    "predict_seq2seq",
+    "translate",
+]
+
+
+class AttentionMaps(NamedTuple):
+    """What each step of one translation looked at, with the words of every row and column.
+
+    encoder  (layers, heads, source, source): rows and columns are `source`
+    decoder  (layers, heads, target, target): rows write `outputs`, columns are `inputs`
+    cross    (layers, heads, target, source): rows write `outputs`, columns are `source`
+    source   the tokens that the encoder read, <eos> last; unknown words as they were typed
+    inputs   the tokens that the decoder read, <bos> first
+    outputs  the tokens that it wrote, one for each input; <eos> last if it came to an end
+    """
+
+    encoder: Tensor
+    decoder: Tensor
+    cross: Tensor
+    source: list[str]
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One sentence's translation.
+
+    text       the tokens joined by spaces
+    tokens     without <eos>
+    log_prob   of all tokens, <eos> included if it came, in nats
+    finished   whether <eos> came within num_steps
+    unknown    the source words that the vocabulary lacks, each time they occur
+    truncated  whether the source was longer than num_steps and was cut
+    attention  the maps, or None if they were not asked for
+    """
+
+    text: str
+    tokens: list[str]
+    log_prob: float
+    finished: bool
+    unknown: list[str] = field(default_factory=list)
+    truncated: bool = False
+    attention: AttentionMaps | None = field(default=None, repr=False)
+
+
+def greedy_search(
+    net: EncoderDecoder, enc_X: Tensor, enc_valid_lens: Tensor, tgt_vocab: Vocab, num_steps: int
+) -> tuple[Tensor, Tensor]:
+    """Choose the most probable next word, again and again, for all sentences of a batch at once.
+
+    enc_X           (batch, source steps), token ids
+    enc_valid_lens  (batch,)
+    returns         tokens (batch, steps), filled up with <eos>, and log_probs (batch,) in nats
+    """
+    eos = tgt_vocab["<eos>"]
+    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
+    token = torch.full_like(enc_X[:, :1], tgt_vocab["<bos>"])  # (batch, 1)
+    finished = torch.zeros_like(token, dtype=torch.bool)
+    total, tokens = 0, []
+    for _ in range(num_steps):
+        log_probs, state = next_log_probs(net, token, state, tgt_vocab)
+        best, token = log_probs.max(dim=-1, keepdim=True)
+        token = token.masked_fill(finished, eos)
+        total = total + best.masked_fill(finished, 0)
+        tokens.append(token)
+        finished = finished | (token == eos)
+        if finished.all():
+            break
+    return torch.cat(tokens, dim=1), total.squeeze(1)
+
+
+def next_log_probs(net: EncoderDecoder, token: Tensor, state: list, tgt_vocab: Vocab):
+    """Feed one token a sentence, (batch, 1), to the decoder.
+
+    returns  log-probabilities of the next one (batch, vocab), and the state after it; <pad> and
+             <bos> never come next
+    """
+    logits, state = net.decoder(token, state)
+    log_probs = torch.log_softmax(logits[:, -1].float(), dim=-1)
+    log_probs[:, [tgt_vocab["<pad>"], tgt_vocab["<bos>"]]] = -torch.inf
+    return log_probs, state
+
+
+class Beams(NamedTuple):
+    """The beginnings kept for each sentence of a batch; all fields are (batch, beams).
+
+    scores    log-probability so far, in nats
+    lengths   tokens so far, <eos> included
+    finished  whether <eos> has come
+    """
+
+    scores: Tensor
+    lengths: Tensor
+    finished: Tensor
+
+    def ranks(self, length_penalty: float) -> Tensor:
+        """What the beams are compared by: log-probability over length ** length_penalty."""
+        return self.scores / self.lengths**length_penalty
+
+
+def beam_step(
+    beams: Beams, log_probs: Tensor, eos: int, length_penalty: float
+) -> tuple[Beams, Tensor, Tensor]:
+    """Go on from every beam by every word, and keep the best.
+
+    log_probs  (batch, beams, vocab), of the next word
+    returns    the next beams; which beam each goes on from, and by which token: (batch, beams)
+    """
+    _, width, vocab = log_probs.shape
+    ended = beams.finished[..., None]  # a beam that has ended stays as it is: <eos>, at no cost
+    log_probs = log_probs.masked_fill(ended, -torch.inf)
+    log_probs[..., eos] = log_probs[..., eos].masked_fill(beams.finished, 0)
+    candidates = Beams(
+        (beams.scores[..., None] + log_probs).flatten(1),  # (batch, beams * vocab)
+        (beams.lengths + ~beams.finished).repeat_interleave(vocab, dim=1),
+        beams.finished.repeat_interleave(vocab, dim=1),
+    )
+    best = candidates.ranks(length_penalty).topk(width, dim=1).indices  # (batch, beams)
+    beam, token = best // vocab, best % vocab
+    scores, lengths, finished = (field.gather(1, best) for field in candidates)
+    return Beams(scores, lengths, finished | (token == eos)), beam, token
+
+
+def beam_search(
+    net: EncoderDecoder,
+    enc_X: Tensor,
+    enc_valid_lens: Tensor,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    beam_size: int,
+    length_penalty: float = 0.75,
+) -> tuple[Tensor, Tensor]:
+    """Keep the `beam_size` best beginnings of each sentence at every step (book, section 10.8).
+
+    A beginning is ranked by its log-probability over its length to the power `length_penalty`; one
+    that has ended stays as it is and competes on.
+
+    returns  as `greedy_search`, for the best of each sentence
+    """
+    batch, device = len(enc_X), enc_X.device
+    first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
+    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
+    rows = torch.arange(batch, device=device).repeat_interleave(beam_size)
+    state = [blk_state.select(rows) for blk_state in state]
+    scores = torch.full((batch, beam_size), -torch.inf, device=device)
+    scores[:, 0] = 0  # at first all beams are alike: go on from one of them
+    beams = Beams(scores, torch.zeros_like(scores), torch.zeros_like(scores, dtype=torch.bool))
+    tokens = enc_X.new_full((batch * beam_size, 1), tgt_vocab["<bos>"])
+    for _ in range(num_steps):
+        log_probs, state = next_log_probs(net, tokens[:, -1:], state, tgt_vocab)
+        log_probs = log_probs.unflatten(0, (batch, beam_size))
+        beams, beam, token = beam_step(beams, log_probs, tgt_vocab["<eos>"], length_penalty)
+        rows = (first_row + beam).flatten()
+        state = [blk_state.reorder(rows) for blk_state in state]
+        tokens = torch.cat([tokens[rows], token.reshape(-1, 1)], dim=1)
+        if beams.finished.all():
+            break
+    best = beams.ranks(length_penalty).argmax(dim=1, keepdim=True)  # (batch, 1)
+    return tokens[(first_row + best).squeeze(1), 1:], beams.scores.gather(1, best).squeeze(1)
+
+
+def attention_maps(net: EncoderDecoder, enc_X: Tensor, dec_X: Tensor) -> list[Tensor]:
+    """The encoder's, the decoder's and the cross-attention weights of one sentence.
+
+    One pass over a finished translation sees at each step what decoding step by step saw.
+
+    enc_X    (1, source), token ids without padding
+    dec_X    (1, target), token ids, <bos> first
+    returns  (layers, heads, queries, keys) each, on the CPU
+    """
+    with torch.no_grad(), keep_attention_weights(net, True):
+        net(enc_X, dec_X)
+    kinds = [net.encoder.attention_weights, *net.decoder.attention_weights]
+    return [torch.cat(layers).cpu() for layers in kinds]
+
+
+def translate(
+    net: EncoderDecoder,
+    sentences: Sequence[str],
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    device: torch.device,
+    beam_size: int = 1,
+    *,
+    length_penalty: float = 0.75,
+    save_attention_weights: bool = False,
+    batch_size: int = 256,
+) -> list[Translation]:
+    """Translate a list of sentences: greedily, or by beam search if `beam_size` is over 1.
+
+    num_steps  how many tokens, <eos> included, are read and written at most; a longer sentence is
+               cut, with a warning
+    returns    a `Translation` for each sentence, in their order
+
+    The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty
+    or a number below 1, TypeError if `sentences` is not a list of strings.
+    """
+    if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
+        raise TypeError("sentences must be a list of strings; put a single one in brackets: [...]")
+    numbers = {"num_steps": num_steps, "beam_size": beam_size, "batch_size": batch_size}
+    for name, number in numbers.items():
+        if number < 1:
+            raise ValueError(f"{name} is {number}; it must be 1 or more")
+    lines = [_source_tokens(sentence, i, num_steps) for i, sentence in enumerate(sentences)]
+    order = sorted(range(len(lines)), key=lambda i: len(lines[i]))  # little padding in a batch
+    results: dict[int, Translation] = {}
+    was_training = net.training
+    net.to(device).eval()
+    try:
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            enc_X, enc_valid_lens = build_array_nmt(
+                [lines[i] for i in chosen], src_vocab, num_steps
+            )
+            enc_X = trim_padding(enc_X, enc_valid_lens).to(device)
+            search = (net, enc_X, enc_valid_lens.to(device), tgt_vocab, num_steps)
+            with torch.inference_mode(), keep_attention_weights(net, False):
+                if beam_size == 1:
+                    ids, log_probs = greedy_search(*search)
+                else:
+                    ids, log_probs = beam_search(*search, beam_size, length_penalty)
+            for i, row, log_prob in zip(chosen, ids.tolist(), log_probs.tolist(), strict=True):
+                results[i] = _translation(lines[i], row, log_prob, src_vocab, tgt_vocab, num_steps)
+        if save_attention_weights:
+            for i, result in results.items():
+                maps = _labelled_maps(
+                    net, lines[i], result, src_vocab, tgt_vocab, num_steps, device
+                )
+                results[i] = replace(result, attention=maps)
+    finally:
+        net.train(was_training)
+    return [results[i] for i in range(len(lines))]
+
+
+def _source_tokens(sentence: str, i: int, num_steps: int) -> list[str]:
+    """The tokens of sentence number i, prepared as for training."""
+    tokens = preprocess_nmt(sentence).split()
+    if not tokens:
+        raise ValueError(f"sentence {i} is empty: there is nothing to translate")
+    if len(tokens) >= num_steps:
+        warnings.warn(
+            f"sentence {i} has {len(tokens)} tokens, more than the {num_steps - 1} that num_steps "
+            f"{num_steps} leaves beside <eos>; the rest was not read",
+            stacklevel=3,
+        )
+    return tokens
+
+
+def _translation(
+    source: list[str],
+    ids: list[int],
+    log_prob: float,
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+) -> Translation:
+    """What is known of one sentence once its token ids are there."""
+    eos = tgt_vocab["<eos>"]
+    finished = eos in ids
+    tokens = tgt_vocab.to_tokens(ids[: ids.index(eos)] if finished else ids)
+    return Translation(
+        text=" ".join(tokens),
+        tokens=tokens,
+        log_prob=log_prob,
+        finished=finished,
+        unknown=[token for token in source if token not in src_vocab],
+        truncated=len(source) >= num_steps,
+    )
+
+
+def _labelled_maps(
+    net: EncoderDecoder,
+    source: list[str],
+    result: Translation,
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    device: torch.device,
+) -> AttentionMaps:
+    """The attention maps of a finished translation, with the words on their axes."""
+    source = [*source[: num_steps - 1], "<eos>"]
+    outputs = result.tokens + ["<eos>"] * result.finished
+    inputs = ["<bos>", *outputs[:-1]]
+    enc_X = torch.tensor([src_vocab[source]], device=device)
+    dec_X = torch.tensor([tgt_vocab[inputs]], device=device)
+    return AttentionMaps(*attention_maps(net, enc_X, dec_X), source, inputs, outputs)
+
+
+def predict_seq2seq(
+    net: EncoderDecoder,
+    src_sentence: str,
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    device: torch.device,
+    save_attention_weights: bool = False,
+) -> tuple[str, AttentionMaps | None]:
+    """Translate one sentence greedily: the book's call (section 10.7). See `translate`.
+
+    returns  the text, and the attention maps if they are asked for, else None
+    """
+    [result] = translate(
+        net,
+        [src_sentence],
+        src_vocab,
+        tgt_vocab,
+        num_steps,
+        device,
+        save_attention_weights=save_attention_weights,
+    )
+    return result.text, result.attention
+
+
+def bleu(pred_seq: str, label_seq: str, k: int) -> float:
+    """BLEU of one sentence as the book defines it (section 10.7.6), from 0 to 1.
+
+    pred_seq, label_seq  tokens separated by spaces
+    k                    the longest n-grams that count; n-grams longer than the prediction do not
+
+    An empty prediction scores 0. Raises ValueError if k is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}; it must be 1 or more")
+    pred, label = pred_seq.split(), label_seq.split()
+    if not pred:
+        return 0.0
+    score = math.exp(min(0, 1 - len(label) / len(pred)))
+    for n in range(1, min(k, len(pred)) + 1):
+        pred_grams, label_grams = (
+            Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
+            for tokens in (pred, label)
+        )
+        matches = (pred_grams & label_grams).total()
+        score *= (matches / pred_grams.total()) ** (0.5**n)
+    return score
+
+
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> float:
+    """BLEU of a whole list of translations, by sacrebleu, from 0 to 100.
+
+    references  for each hypothesis one sentence, or a list of sentences that are all right
+
+    Both sides are brought into one form by `preprocess_nmt`; its tokens are what is compared. It
+    counts runs of up to four tokens over the whole list, so it is 0 where no four in a row match.
+    Raises ValueError if there is nothing to score or a hypothesis has no reference.
+    """
+    from sacrebleu.metrics import BLEU
+
+    if not hypotheses or len(hypotheses) != len(references):
+        raise ValueError(
+            f"each hypothesis needs its reference, but there are {len(hypotheses)} hypotheses and "
+            f"{len(references)} references"
+        )
+    alternatives = [[ref] if isinstance(ref, str) else list(ref) for ref in references]
+    if not all(alternatives):
+        raise ValueError(f"hypothesis {alternatives.index([])} has no reference")
+    hypotheses = [preprocess_nmt(hypothesis) for hypothesis in hypotheses]
+    streams = [  # sacrebleu wants the first reference of all, then the second of all, ...
+        [preprocess_nmt(ref) if ref is not None else None for ref in stream]
+        for stream in zip_longest(*alternatives)
+    ]
+    return BLEU(tokenize="none").corpus_score(hypotheses, streams).score

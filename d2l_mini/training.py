@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple

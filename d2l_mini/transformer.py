@@ -308,7 +308,7 @@ class TransformerDecoder(AttentionDecoder):
     def init_state(
         self, enc_outputs: Tensor, enc_valid_lens: Tensor | None = None
     ) -> list[DecoderState]:
-        """enc_outputs (batch, source steps, hiddens), enc_valid_lens (batch,) -> a state a block."""
+        """enc_outputs (batch, source steps, hiddens), enc_valid_lens (batch,) -> one state each."""
         return [blk.init_state(enc_outputs, enc_valid_lens) for blk in self.blks]
 
     def forward(self, X: Tensor, state: list[DecoderState]) -> tuple[Tensor, list[DecoderState]]:

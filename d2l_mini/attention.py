@@ -34,10 +34,12 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     valid_len  (batch,): how many leading steps stay
     returns    as X
 
-    Raises ValueError if the shapes do not fit or `value` does not fit the type of X.
+    Raises ValueError if the shapes do not fit, a length lies outside 0 ... steps, or `value` does
+    not fit the type of X.
     """
     if X.dim() < 2:
         raise ValueError(f"X must be (batch, steps, ...), but it has shape {tuple(X.shape)}")
+    valid_len = whole_lens(valid_len, X.shape[1])
     if valid_len.shape != X.shape[:1]:
         raise ValueError(
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
@@ -53,6 +55,22 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
 
 
+def whole_lens(lens: Tensor, longest: int) -> Tensor:
+    """Check that all lengths are whole numbers in 0 ... longest, and return them as a tensor.
+
+    The values are read only where reading is free of waiting: on the CPU.
+    """
+    lens = torch.as_tensor(lens)
+    if lens.is_floating_point() or lens.dtype == torch.bool:
+        raise TypeError(f"valid lengths are whole numbers, but their type is {lens.dtype}")
+    if lens.device.type == "cpu" and lens.numel() > 0:
+        low, high = (int(length) for length in lens.aminmax())
+        if low < 0 or high > longest:
+            wrong = low if low < 0 else high
+            raise ValueError(f"a valid length of {wrong} lies outside 0 ... {longest}, the steps")
+    return lens
+
+
 def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) -> Tensor:
     """Say which keys each query may use: True = keep.
 
@@ -60,23 +78,19 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
     valid_lens  (batch,) or (batch, queries): how many leading keys count
     returns     (batch, [1,] queries or 1, keys), bool, to be broadcast over the scores
 
-    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys. The values are
-    read only where reading is free of waiting: on the CPU.
+    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
     """
+    if len(shape) not in (3, 4):
+        raise ValueError(
+            f"scores must be (batch, [heads,] queries, keys), but have shape {tuple(shape)}"
+        )
     batch, queries, keys = shape[0], shape[-2], shape[-1]
-    valid_lens = torch.as_tensor(valid_lens)
-    if valid_lens.is_floating_point() or valid_lens.dtype == torch.bool:
-        raise TypeError(f"valid_lens are whole numbers, but their type is {valid_lens.dtype}")
+    valid_lens = whole_lens(valid_lens, keys)
     if valid_lens.shape not in ((batch,), (batch, queries)):
         raise ValueError(
             f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
             f"but it has shape {tuple(valid_lens.shape)}"
         )
-    if valid_lens.device.type == "cpu" and valid_lens.numel() > 0:
-        shortest, longest = (int(length) for length in valid_lens.aminmax())
-        if shortest < 0 or longest > keys:
-            wrong = shortest if shortest < 0 else longest
-            raise ValueError(f"a valid length of {wrong} lies outside 0 ... {keys}, the keys")
     lens = valid_lens.to(device).reshape(batch, *[1] * (len(shape) - 3), -1, 1)
     return torch.arange(keys, device=device) < lens
 
@@ -93,9 +107,9 @@ def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
     if valid_lens is None:
         return torch.softmax(scores, dim=-1)
     keep = attention_mask(scores.shape, valid_lens, scores.device)
-    lowest = torch.finfo(scores.dtype).min  # finite, so that a row of padding has a gradient
-    weights = torch.softmax(scores.masked_fill(~keep, lowest), dim=-1)
-    return weights.masked_fill(~keep, 0)
+    empty = ~keep.any(dim=-1, keepdim=True)  # a softmax over nothing but -inf would be NaN
+    scores = scores.masked_fill(~keep, -torch.inf).masked_fill(empty, 0)
+    return torch.softmax(scores, dim=-1).masked_fill(empty, 0)
 
 
 class Attention(nn.Module):
@@ -217,8 +231,10 @@ def split_heads(X: Tensor, num_heads: int) -> Tensor:
     X        (batch, steps, hiddens)
     returns  (batch, heads, steps, hiddens / heads)
 
-    Raises ValueError if num_heads does not divide hiddens.
+    Raises ValueError if X has another shape or num_heads does not divide hiddens.
     """
+    if X.dim() != 3:
+        raise ValueError(f"X must be (batch, steps, hiddens), but it has shape {tuple(X.shape)}")
     if num_heads < 1 or X.shape[-1] % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {X.shape[-1]}")
     return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)

@@ -45,7 +45,7 @@ def show_heatmaps(
 ) -> Picture:
     """Draw a grid of heat maps on one shared colour scale (book, section 11.1).
 
-    matrices        (rows, columns, queries, keys): tensor, array or nested lists
+    matrices        (rows, columns, queries, keys): tensor, array or lists of them
     xlabel, ylabel  what the keys and the queries are
     titles          one for each column
     figsize         of the whole picture, in inches; None = 2 inches and a half a panel
@@ -53,7 +53,7 @@ def show_heatmaps(
 
     Raises ValueError if the matrices have other dimensions or a list of labels another length.
     """
-    matrices = torch.as_tensor(matrices).detach().float().cpu()
+    matrices = _as_tensor(matrices).detach().float().cpu()
     if matrices.dim() != 4 or 0 in matrices.shape:
         raise ValueError(
             "matrices must be (rows, columns, queries, keys), but have shape "
@@ -89,3 +89,10 @@ def show_heatmaps(
                 axes.set_yticks(range(queries), yticks)
     picture.colorbar(image, ax=grid, shrink=0.6)
     return picture
+
+
+def _as_tensor(matrices) -> torch.Tensor:
+    """A tensor out of a tensor, an array, or lists of these or of numbers."""
+    if isinstance(matrices, (list, tuple)):
+        return torch.stack([_as_tensor(matrix) for matrix in matrices])
+    return torch.as_tensor(matrices)

@@ -123,6 +123,7 @@ class Animator:
 
         Raises ValueError if x and y differ in length.
         """
+        x, y = (value.tolist() if hasattr(value, "tolist") else value for value in (x, y))
         y = list(y) if hasattr(y, "__len__") else [y]
         x = list(x) if hasattr(x, "__len__") else [x] * len(y)
         if len(x) != len(y):
@@ -162,7 +163,9 @@ class Animator:
     def _new_line(self, axes) -> None:
         i = len(axes.lines)
         label = self.legend[i] if i < len(self.legend) else self.ylabel
-        axes.plot([], [], self.fmts[i % len(self.fmts)], label=label)
+        [line] = axes.plot([], [], self.fmts[i % len(self.fmts)], label=label)
+        if line.get_marker() == "None":  # a dot on the first point, else nothing shows it alone
+            line.set(marker=".", markevery=(0, sys.maxsize))
         if self.legend:
             axes.legend()
 

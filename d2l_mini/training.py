@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import os
-import pickle
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -134,7 +134,8 @@ def train_seq2seq(
 
     The weights are never started anew. Interrupting the kernel (or Ctrl-C) ends the training and
     keeps what `net` has learnt. Raises ValueError if there is no batch or no <bos>, num_epochs is
-    negative or a number is wrong for Adam; FloatingPointError if the gradient is not finite.
+    negative, a number is wrong for Adam or the history is that of another net; FloatingPointError
+    if the gradient is not finite.
     """
     if num_epochs < 0:
         raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
@@ -144,6 +145,9 @@ def train_seq2seq(
     history = history or History()
     if history.optimizer is None:
         history.optimizer = torch.optim.Adam(net.parameters(), lr=lr, fused=True)
+    learning = {id(p) for group in history.optimizer.param_groups for p in group["params"]}
+    if not learning <= {id(p) for p in net.parameters()}:
+        raise ValueError("history is that of another net: start without one")
     for group in history.optimizer.param_groups:
         group["lr"] = lr
     first = len(history.loss) + 1
@@ -205,44 +209,35 @@ def save_translator(
         "num_steps": num_steps,
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
     }
+    file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
+    torch.save(content, file)
     path = Path(path)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            torch.save(content, file)
-            file.close()
-            os.replace(file.name, path)
-        except BaseException:
-            file.close()
-            os.unlink(file.name)
-            raise
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as temporary:
+            part = Path(temporary) / path.name
+            part.write_bytes(file.getbuffer())
+            os.replace(part, path)
+    except OSError as error:
+        raise OSError(error.errno, f"could not write {path}: {error.strerror}") from error
 
 
 def load_translator(path: str | os.PathLike) -> Translator:
     """Read what `save_translator` wrote: the net, in eval mode on the CPU, and what goes with it.
 
-    Raises FileNotFoundError if there is no file, ValueError if it holds something else.
+    Raises OSError if the file cannot be opened, ValueError if it is damaged or something else.
     """
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-        src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
-        tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
-        net = EncoderDecoder(
-            TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
-        )
-        net.load_state_dict(content["weights"])
-        num_steps = content["num_steps"]
-    except FileNotFoundError:
-        raise
-    except (
-        pickle.UnpicklingError,
-        EOFError,
-        RuntimeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ValueError(
-            f"{path} is not a translator that save_translator wrote ({reason})"
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+            src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
+            tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
+            net = EncoderDecoder(
+                TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
+            )
+            net.load_state_dict(content["weights"])
+            num_steps = content["num_steps"]
+        except Exception as error:  # what a stray file sets off inside torch.load is of any kind
+            raise ValueError(
+                f"{path} is not a translator that save_translator wrote, or it is damaged"
+            ) from error
     return Translator(net.eval(), src_vocab, tgt_vocab, num_steps)

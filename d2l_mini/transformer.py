@@ -56,8 +56,12 @@ class PositionalEncoding(nn.Module):
         offset   how many steps came before X
         returns  as X
 
-        Raises ValueError if a position lies past max_len.
+        Raises ValueError if X has another width or a position lies past max_len.
         """
+        if X.dim() != 3 or X.shape[2] != self.P.shape[1]:
+            raise ValueError(
+                f"X must be (batch, steps, {self.P.shape[1]}), but it has shape {tuple(X.shape)}"
+            )
         end, max_len = offset + X.shape[1], self.P.shape[0]
         if offset < 0 or end > max_len:
             wrong = offset if offset < 0 else end - 1

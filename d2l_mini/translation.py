@@ -224,15 +224,20 @@ def translate(
                cut, with a warning
     returns    a `Translation` for each sentence, in their order
 
-    The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty
-    or a number below 1, TypeError if `sentences` is not a list of strings.
+    The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty,
+    a number below 1 or a vocabulary without <pad>, <bos> or <eos>, TypeError if `sentences` is not
+    a list of strings.
     """
+    sentences = sentences if isinstance(sentences, str) else list(sentences)
     if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
         raise TypeError("sentences must be a list of strings; put a single one in brackets: [...]")
     numbers = {"num_steps": num_steps, "beam_size": beam_size, "batch_size": batch_size}
     for name, number in numbers.items():
         if number < 1:
             raise ValueError(f"{name} is {number}; it must be 1 or more")
+    for token in ("<pad>", "<bos>", "<eos>"):
+        if token not in tgt_vocab:
+            raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
     lines = [_source_tokens(sentence, i, num_steps) for i, sentence in enumerate(sentences)]
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))  # little padding in a batch
     results: dict[int, Translation] = {}
@@ -373,7 +378,8 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     references  for each hypothesis one sentence, or a list of sentences that are all right
 
     Both sides are brought into one form by `preprocess_nmt`; its tokens are what is compared. It
-    counts runs of up to four tokens over the whole list, so it is 0 where no four in a row match.
+    counts runs of up to four tokens over the whole list, so it is 0 where no hypothesis has four.
+    Runs of a length of which none matches count a little all the same (exponential smoothing).
     Raises ValueError if there is nothing to score or a hypothesis has no reference.
     """
     from sacrebleu.metrics import BLEU
@@ -391,4 +397,4 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
         [preprocess_nmt(ref) if ref is not None else None for ref in stream]
         for stream in zip_longest(*alternatives)
     ]
-    return BLEU(tokenize="none").corpus_score(hypotheses, streams).score
+    return BLEU(tokenize="none", force=True).corpus_score(hypotheses, streams).score

@@ -58,7 +58,8 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
 def whole_lens(lens: Tensor, longest: int) -> Tensor:
     """Check that all lengths are whole numbers in 0 ... longest, and return them as a tensor.
 
-    The values are read only where reading is free of waiting: on the CPU.
+    On a GPU, where reading them would mean waiting, a length too long counts as all, below 0 as 0.
+    Raises ValueError if one lies outside 0 ... longest, TypeError if they are of another type.
     """
     lens = torch.as_tensor(lens)
     if lens.is_floating_point() or lens.dtype == torch.bool:
@@ -91,7 +92,9 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
             f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
             f"but it has shape {tuple(valid_lens.shape)}"
         )
-    lens = valid_lens.to(device).reshape(batch, *[1] * (len(shape) - 3), -1, 1)
+    lens = valid_lens.to(device).reshape(batch, -1 if batch else queries, 1)
+    if len(shape) == 4:
+        lens = lens.unsqueeze(1)  # the same in all heads
     return torch.arange(keys, device=device) < lens
 
 
@@ -145,11 +148,11 @@ class Attention(nn.Module):
         """
         self.check_shapes(queries, keys, values)
         weights = masked_softmax(self.score(queries, keys), valid_lens)
-        self.attention_weights = weights.detach() if self.keeps_weights else None
+        self.attention_weights = weights.detach() if self.will_keep_weights else None
         return self.dropout(weights) @ values
 
     @property
-    def keeps_weights(self) -> bool:
+    def will_keep_weights(self) -> bool:
         """Whether a call made now would keep its weights."""
         return not self.training if self.keep_weights is None else self.keep_weights
 
@@ -196,7 +199,7 @@ class DotProductAttention(Attention):
         self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
     ) -> Tensor:
         """As `Attention.forward`."""
-        if self.keeps_weights:
+        if self.will_keep_weights:
             return super().forward(queries, keys, values, valid_lens)
         self.check_shapes(queries, keys, values)
         self.attention_weights = None
@@ -222,7 +225,7 @@ class DotProductAttention(Attention):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Queries and keys of one size -> (..., queries, keys)."""
-        return queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])
+        return queries / math.sqrt(queries.shape[-1]) @ keys.transpose(-2, -1)
 
 
 def split_heads(X: Tensor, num_heads: int) -> Tensor:

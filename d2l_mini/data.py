@@ -14,7 +14,6 @@ import tempfile
 import unicodedata
 import warnings
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -92,16 +91,14 @@ DATA_HUB = {
 
 
 def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
-    """`cache_dir`, else the variable D2L_MINI_CACHE, else the user's cache folder; made if new."""
+    """`cache_dir`, else the variable D2L_MINI_CACHE, else the user's cache folder."""
     if cache_dir is None:
         cache_dir = os.environ.get("D2L_MINI_CACHE")
     if cache_dir is None:
         import platformdirs
 
         cache_dir = platformdirs.user_cache_dir("d2l_mini")
-    folder = Path(cache_dir).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return Path(cache_dir).expanduser()
 
 
 def _dataset(name: str) -> Dataset:
@@ -122,8 +119,11 @@ def _is_whole(path: Path, dataset: Dataset) -> bool:
             return False
         with zipfile.ZipFile(path) as archive, archive.open(dataset.member) as file:
             return hashlib.file_digest(file, "sha1").hexdigest() == dataset.member_sha1
-    except (FileNotFoundError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except Exception:  # zipfile raises a dozen kinds for a damaged archive
         return False
+
+
+_WAY_OUT = 'or give the path of a copy of the file as source, or use source="bundled"'
 
 
 def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
@@ -139,41 +139,46 @@ def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
     path = folder / dataset.url.rsplit("/", 1)[-1]
     if _is_whole(path, dataset):
         return path
-    way_out = 'or give the path of a copy of the file as source, or use source="bundled"'
-    with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as temporary:
-        part = Path(temporary) / path.name
-        _fetch(dataset.url, part, way_out)
-        if not _is_whole(part, dataset):
-            raise OSError(
-                f"what {dataset.url} sent ({part.stat().st_size} bytes) is not {name}: it is "
-                f"damaged or another file; try again later, {way_out}"
-            )
-        os.replace(part, path)
-    return path
-
-
-def _fetch(url: str, path: Path, way_out: str) -> None:
-    """Write what `url` sends to `path`."""
     import requests
 
-    print(f"downloading {url}")
     try:
-        with requests.get(url, stream=True, timeout=(10, 30)) as response:
-            response.raise_for_status()
-            with open(path, "wb") as file:
-                for block in response.iter_content(1 << 20):
-                    file.write(block)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as temporary:
+            part = Path(temporary) / path.name
+            _fetch(dataset.url, part)
+            size, whole = part.stat().st_size, _is_whole(part, dataset)
+            if whole:
+                os.replace(part, path)
     except requests.RequestException as error:
         reason = type(error).__name__
         if error.response is not None:
             reason = f"the server answered {error.response.status_code}"
         raise OSError(
-            f"could not download {url} ({reason}); connect to the network and try again, {way_out}"
+            f"could not download {dataset.url} ({reason}); connect to the network and try again, "
+            f"{_WAY_OUT}"
         ) from error
     except OSError as error:
         raise OSError(
-            error.errno, f"could not write to {path.parent.parent}: {error.strerror}; {way_out}"
+            f"could not write to {folder} ({error.strerror}); make room, or name another folder "
+            f"in D2L_MINI_CACHE, {_WAY_OUT}"
         ) from error
+    if not whole:
+        raise OSError(
+            f"what {dataset.url} sent ({size} bytes) is not {name}: it is damaged or another "
+            f"file; try again later, {_WAY_OUT}"
+        )
+    return path
+
+
+def _fetch(url: str, path: Path) -> None:
+    """Write what `url` sends to `path`."""
+    import requests
+
+    print(f"downloading {url}")
+    with requests.get(url, stream=True, timeout=(10, 30)) as response, open(path, "wb") as file:
+        response.raise_for_status()
+        for block in response.iter_content(1 << 20):
+            file.write(block)
 
 
 def download_extract(
@@ -188,13 +193,17 @@ def download_extract(
     archive = download(name, cache_dir)
     target = archive.parent / (folder or archive.stem)
     if not target.exists():
-        with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as part:
-            try:
-                shutil.unpack_archive(archive, part, filter="data")
-                os.replace(Path(part) / target.name, target)
-            except (shutil.ReadError, OSError) as error:
-                if not target.exists():  # else another kernel was faster
-                    raise OSError(f"could not unpack {archive} into {target}: {error}") from error
+        # A zip takes no filter, and needs none: unpacking skips its names with "..".
+        safe = {} if zipfile.is_zipfile(archive) else {"filter": "data"}
+        try:
+            with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as new:
+                shutil.unpack_archive(archive, new, **safe)
+                os.replace(Path(new) / target.name, target)
+        except Exception as error:
+            if not target.exists():  # else another kernel was faster
+                raise OSError(
+                    f"could not unpack {target.name} from {archive} ({error}); {_WAY_OUT[3:]}"
+                ) from error
     return target
 
 
@@ -219,7 +228,8 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
         raise FileNotFoundError(
             f'there is no file {path}; source is "bundled", "fra-eng" or the path of a file'
         )
-    content = _unzip_text(path) if zipfile.is_zipfile(path) else path.read_bytes()
+    is_zip = path.suffix == ".zip" or zipfile.is_zipfile(path)  # a cut zip is known by its name
+    content = _unzip_text(path) if is_zip else path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -232,28 +242,30 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
 
 
 def _unzip_text(path: Path) -> bytes:
-    """The one text file in a zip; names that start with an underscore tell about it."""
+    """The one text file in a zip; names that start with an underscore or a dot tell about it."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [
                 name
                 for name in archive.namelist()
-                if name.endswith((".txt", ".tsv")) and not Path(name).name.startswith("_")
+                if name.endswith((".txt", ".tsv")) and not Path(name).name.startswith(("_", "."))
             ]
-            if len(names) != 1:
-                raise ValueError(
-                    f"{path} holds {len(names)} text files, not one; give the path of one of them"
-                )
-            return archive.read(names[0])
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged ({error}); fetch it again") from error
+            content = archive.read(names[0]) if len(names) == 1 else b""
+    except Exception as error:  # zipfile raises a dozen kinds for a damaged archive
+        raise ValueError(
+            f"{path} cannot be unpacked ({error}); fetch it again, or give the path of a text file"
+        ) from error
+    if len(names) != 1:
+        raise ValueError(
+            f"{path} holds {len(names)} text files, not one; give the path of one of them"
+        )
+    return content
 
 
 # From text to tokens --------------------------------------------------------------------------
 
-_SAME_CHARACTER = str.maketrans(
-    {"’": "'", "ʼ": "'", "‘": "'", "\u200b": None, "\ufeff": None, "\u00ad": None}
-)
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, zero width, BOM
+_SAME_CHARACTER = str.maketrans("’ʼ‘", "'" * 3, _INVISIBLE)
 _MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…"“”«»()\[\]]""")
 _SPACES = re.compile(r"[^\S\t\n]+")
 _SPACE_AT_AN_END = re.compile(r" ?([\t\n]) ?")
@@ -462,7 +474,11 @@ def build_data_nmt(
 
     X, Y                      (batch, num_steps), ids of the source and of the target
     X_valid_len, Y_valid_len  (batch,), how many of them count, <eos> included
+
+    Warns if sentences are longer than num_steps and are cut. Raises ValueError if there is no pair.
     """
+    if not source:
+        raise ValueError("there is no sentence pair, so there is nothing to learn from")
     arrays, vocabs = [], []
     for lines in (source, target):
         vocab = Vocab(lines, min_freq, reserved_tokens=["<pad>", "<bos>", "<eos>"])

@@ -252,6 +252,7 @@ class TransformerEncoder(Encoder):
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)
@@ -290,6 +291,7 @@ class TransformerDecoder(AttentionDecoder):
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens
         self.embedding = nn.Embedding(vocab_size, num_hiddens)

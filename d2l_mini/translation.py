@@ -71,7 +71,7 @@ class Translation:
     finished: bool
     unknown: list[str] = field(default_factory=list)
     truncated: bool = False
-    attention: AttentionMaps | None = field(default=None, repr=False)
+    attention: AttentionMaps | None = field(default=None, repr=False, compare=False)
 
 
 def greedy_search(

@@ -1,0 +1,185 @@
+"""Figures: what a heat map shows, on which scale, with which words, and how Jupyter gets it."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import matplotlib.image
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import d2l_mini as d2l
+
+
+def panels(picture: Figure) -> list:
+    """The axes that hold a heat map, row by row."""
+    return [axes for axes in picture.axes if axes.images]
+
+
+def make_matrices(rows: int = 1, columns: int = 5, queries: int = 3, keys: int = 4):
+    """Matrices with another range of values in each panel."""
+    torch.manual_seed(0)
+    ranges = torch.arange(1.0, rows * columns + 1).reshape(rows, columns, 1, 1)
+    return torch.rand(rows, columns, queries, keys) * ranges
+
+
+def show(matrices, **settings) -> Figure:
+    return d2l.show_heatmaps(matrices, "keys", "queries", **settings)
+
+
+def dots(picture: Figure) -> np.ndarray:
+    data, _ = picture._repr_mimebundle_()
+    return matplotlib.image.imread(io.BytesIO(data["image/png"]), format="png")
+
+
+# Heat maps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (5, 1), (2, 3), (1, 1)])
+def test_each_matrix_has_its_panel_and_its_values(rows, columns):
+    matrices = make_matrices(rows, columns)
+    shown = [axes.images[0].get_array() for axes in panels(show(matrices))]
+    assert len(shown) == rows * columns
+    for values, matrix in zip(shown, matrices.flatten(0, 1), strict=True):
+        assert np.array_equal(values, matrix.numpy())
+
+
+def test_all_panels_share_one_colour_scale_and_one_colour_bar():
+    matrices = make_matrices()
+    picture = show(matrices)
+    limits = {axes.images[0].get_clim() for axes in panels(picture)}
+    assert limits == {(0.0, float(matrices.max()))}
+    [bar] = [axes for axes in picture.axes if not axes.images]
+    assert bar.get_ylim() == pytest.approx((0, float(matrices.max())))
+
+
+def test_the_same_value_has_the_same_colour_in_every_panel():
+    matrices = torch.tensor([[[[0.2, 0.2]], [[0.2, 1.0]]]])
+    picture = show(matrices)
+    image = dots(picture)
+    colors = []
+    for axes in panels(picture):
+        left, bottom, width, height = axes.get_position().bounds
+        row = round((1 - bottom - height / 2) * image.shape[0])
+        colors.append(tuple(image[row, round((left + width / 4) * image.shape[1])]))
+    assert colors[0] == colors[1]
+
+
+def test_negative_values_widen_the_scale():
+    picture = show(torch.tensor([[[[-2.0, 1.0]]]]))
+    assert panels(picture)[0].images[0].get_clim() == (-2, 1)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_a_matrix_of_one_value_can_be_drawn(value):
+    assert dots(show(torch.full((1, 1, 2, 2), value))).size > 0
+
+
+def test_labels_stand_at_the_edges_and_titles_above_their_column():
+    picture = show(make_matrices(2, 3), titles=["one", "two", "three"])
+    grid = np.array(panels(picture)).reshape(2, 3)
+    assert [axes.get_xlabel() for axes in grid[1]] == ["keys"] * 3
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == ["queries"] * 2
+    assert {axes.get_xlabel() for axes in grid[0]} == {""}
+    assert {axes.get_ylabel() for axes in grid[:, 1:].flat} == {""}
+    for row in grid:
+        assert [axes.get_title() for axes in row] == ["one", "two", "three"]
+
+
+def test_every_key_and_query_can_have_its_word():
+    xticks, yticks = ["je", "suis", "là", "<eos>"], ["i", "am", "here"]
+    picture = show(make_matrices(), xticks=xticks, yticks=yticks)
+    first = panels(picture)[0]
+    assert first.get_xticks().tolist() == [0, 1, 2, 3]
+    assert [label.get_text() for label in first.get_xticklabels()] == xticks
+    assert first.get_yticks().tolist() == [0, 1, 2]
+    assert [label.get_text() for label in first.get_yticklabels()] == yticks
+
+
+def test_the_colour_map_and_the_size_can_be_chosen():
+    picture = show(make_matrices(), cmap="Blues", figsize=(7, 3))
+    assert {axes.images[0].get_cmap().name for axes in panels(picture)} == {"Blues"}
+    assert picture.get_size_inches().tolist() == [7, 3]
+
+
+MATRIX = [[0.0, 0.5], [1.0, 0.25]]
+
+
+@pytest.mark.parametrize(
+    "matrices",
+    [
+        [[MATRIX]],
+        np.array([[MATRIX]]),
+        torch.tensor([[MATRIX]], requires_grad=True),
+        torch.tensor([[MATRIX]], dtype=torch.bfloat16),
+        torch.tensor([[MATRIX]], dtype=torch.float64),
+        [torch.tensor([MATRIX])],
+        [[torch.tensor(MATRIX, requires_grad=True)]],
+        [[np.array(MATRIX)]],
+    ],
+    ids=[
+        "lists", "array", "needs a gradient", "bfloat16", "float64",
+        "list of tensors", "lists of tensors", "lists of arrays",
+    ],
+)  # fmt: skip
+def test_matrices_of_any_kind_are_drawn(matrices):
+    [axes] = panels(show(matrices))
+    assert axes.images[0].get_array().tolist() == MATRIX
+
+
+def test_integers_are_drawn():
+    [axes] = panels(show(torch.eye(3, dtype=torch.long)[None, None]))
+    assert axes.images[0].get_array().tolist() == torch.eye(3).tolist()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (1, 1, 1, 3, 4), (1, 0, 3, 4), (1, 1, 0, 4)])
+def test_another_number_of_dimensions_is_refused_with_the_shape(shape):
+    with pytest.raises(ValueError, match=re.escape(f"have shape {shape}")):
+        show(torch.zeros(shape))
+
+
+@pytest.mark.parametrize(("name", "size"), [("titles", 5), ("xticks", 4), ("yticks", 3)])
+@pytest.mark.parametrize("change", [-1, 1])
+def test_labels_of_another_number_are_refused_with_both_numbers(name, size, change):
+    message = f"there are {size + change} {name} for {size} of them"
+    with pytest.raises(ValueError, match=message):
+        show(make_matrices(), **{name: ["word"] * (size + change)})
+
+
+# How a notebook shows it ---------------------------------------------------------------------
+
+
+def test_jupyter_gets_twice_the_dots_at_the_plain_size():
+    picture = d2l.Picture((3, 2))
+    picture.subplots().plot([1, 2])
+    data, metadata = picture._repr_mimebundle_()
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert dots(picture).shape[:2] == (2 * 2 * 96, 2 * 3 * 96)
+    assert metadata["image/png"] == {"width": 3 * 96, "height": 2 * 96}
+
+
+def test_a_picture_has_words_for_those_who_do_not_see_it():
+    data, _ = show(make_matrices())._repr_mimebundle_()
+    text = data["text/plain"]
+    assert text.startswith("1 by 5 heat maps of 3 queries by 4 keys, values from ")
+    assert f"{float(make_matrices().max()):.2f}" in text
+    data, _ = d2l.Picture(description="a curve that falls")._repr_mimebundle_()
+    assert data["text/plain"] == "a curve that falls"
+    data, _ = d2l.Picture()._repr_mimebundle_()
+    assert data["text/plain"].startswith("<Picture size 640x480")
+
+
+def test_french_is_drawn_without_missing_letters():
+    words = ["là-bas", "français", "cœur", "«Ÿ»", "l’été…"]
+    picture = show(torch.eye(5)[None, None], titles=["Noël à Évian"], xticks=words, yticks=words)
+    assert dots(picture).size > 0  # a missing letter is a warning, and warnings are errors here
+
+
+def test_nothing_is_cut_off_at_the_edges():
+    words = ["a word that is rather long"] * 4
+    image = dots(show(make_matrices(), xticks=words, yticks=words[:3], titles=list("abcde")))
+    edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert (edges[..., :3] == 1).all()

@@ -34,6 +34,7 @@ __all__ = [
     "DATA_HUB",
     "DATA_URL",
     "Dataset",
+    "HeldOut",
     "Vocab",
     "build_array_nmt",
     "build_data_nmt",
@@ -45,6 +46,7 @@ __all__ = [
     "load_data_nmt",
     "preprocess_nmt",
     "read_data_nmt",
+    "read_held_out",
     "tokenize_nmt",
     "trim_padding",
     "truncate_pad",
@@ -61,6 +63,9 @@ def try_gpu(i: int = 0) -> torch.device:
     if i < torch.xpu.device_count():
         return torch.device("xpu", i)
     return torch.device("cpu")
+
+
+_CORPUS = Path(__file__).parent / "corpus"
 
 
 # From the network to a file -------------------------------------------------------------------
@@ -219,7 +224,7 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
     Raises OSError if the file cannot be had, ValueError if it is not UTF-8 text or empty.
     """
     if source == "bundled":
-        path = Path(__file__).parent / "corpus" / "english-french.tsv"
+        path = _CORPUS / "english-french.tsv"
     elif source == "fra-eng":
         path = download("fra-eng")
     else:
@@ -260,6 +265,20 @@ def _unzip_text(path: Path) -> bytes:
             f"{path} holds {len(names)} text files, not one; give the path of one of them"
         )
     return content
+
+
+class HeldOut(NamedTuple):
+    """A sentence to test with, its one right translation, and what makes it hard."""
+
+    english: str
+    french: str
+    phenomenon: str
+
+
+def read_held_out() -> list[HeldOut]:
+    """Sentences that the bundled pairs lack, of the same kinds and made of words that they have."""
+    lines = (_CORPUS / "held-out.tsv").read_text(encoding="utf-8").splitlines()
+    return [HeldOut(*line.split("\t")) for line in lines]
 
 
 # From text to tokens --------------------------------------------------------------------------

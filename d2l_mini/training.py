@@ -118,7 +118,7 @@ def train_epoch(
 
 
 def train_seq2seq(
-    net: nn.Module,
+    net: EncoderDecoder,
     data_iter: Iterable,
     lr: float,
     num_epochs: int,
@@ -134,13 +134,14 @@ def train_seq2seq(
 
     The weights are never started anew. Interrupting the kernel (or Ctrl-C) ends the training and
     keeps what `net` has learnt. Raises ValueError if there is no batch or no <bos>, num_epochs is
-    negative, a number is wrong for Adam or the history is that of another net; FloatingPointError
-    if the gradient is not finite.
+    negative, a number is wrong for Adam, or the vocabulary or the history is that of another net;
+    FloatingPointError if the gradient is not finite.
     """
     if num_epochs < 0:
         raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
     if "<bos>" not in tgt_vocab:
         raise ValueError("tgt_vocab lacks <bos>: give it as one of its reserved_tokens")
+    net.check_vocab_sizes(None, len(tgt_vocab))
     net.to(device)
     history = history or History()
     if history.optimizer is None:
@@ -196,14 +197,10 @@ def save_translator(
     The file is written under a temporary name and renamed, so an older one survives a failure.
     Raises ValueError if the vocabularies are not those of the net, OSError if writing fails.
     """
-    sizes = {"encoder": net.encoder.sizes, "decoder": net.decoder.sizes}
-    for half, vocab in (("encoder", src_vocab), ("decoder", tgt_vocab)):
-        if sizes[half][0] != len(vocab):
-            raise ValueError(
-                f"the {half} knows {sizes[half][0]} words, but its vocabulary has {len(vocab)}"
-            )
+    net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {
-        **sizes,
+        "encoder": net.encoder.sizes,
+        "decoder": net.decoder.sizes,
         "src_tokens": src_vocab.idx_to_token,
         "tgt_tokens": tgt_vocab.idx_to_token,
         "num_steps": num_steps,

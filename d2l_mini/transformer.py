@@ -336,6 +336,16 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
+    def check_vocab_sizes(self, source: int | None, target: int | None) -> None:
+        """Raise ValueError where the net was made for vocabularies of other sizes; None = any."""
+        for half, size in ((self.encoder, source), (self.decoder, target)):
+            known = half.embedding.num_embeddings
+            if size not in (None, known):
+                raise ValueError(
+                    f"the {type(half).__name__} was made for {known} words, but its vocabulary has "
+                    f"{size}: make a net for these vocabularies"
+                )
+
     def forward(self, enc_X: Tensor, dec_X: Tensor, enc_valid_lens: Tensor | None = None):
         """Score every next word of dec_X, given the source and the words before it.
 

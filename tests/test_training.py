@@ -594,11 +594,20 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_vocabulary_that_does_not_fit_the_net_is_refused_with_both_numbers(half, size, tmp_path):
     net, _, src_vocab, tgt_vocab = make_all()
     vocabs = [src_vocab, tgt_vocab]
-    expected = f"{half} knows {len(vocabs[size])} words, but its vocabulary has 2"
-    vocabs[size] = d2l.Vocab(["word"])
+    expected = f"(?i){half} was made for {len(vocabs[size])} words, but its vocabulary has 5"
+    vocabs[size] = d2l.Vocab(["word"], reserved_tokens=["<pad>", "<bos>", "<eos>"])
     with pytest.raises(ValueError, match=expected):
         d2l.save_translator(tmp_path / "a.pt", net, *vocabs, 10)
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match=expected):
+        d2l.translate(net, ["word"], *vocabs, 10, torch.device("cpu"))
+
+
+def test_training_refuses_a_vocabulary_that_does_not_fit_the_net():
+    net, batches, src_vocab, tgt_vocab = make_all()
+    other = d2l.Vocab(["word"], reserved_tokens=["<pad>", "<bos>", "<eos>"])
+    with pytest.raises(ValueError, match=f"made for {len(tgt_vocab)} words, .* has 5"):
+        d2l.train_seq2seq(net, batches, 0.01, 1, other, torch.device("cpu"))
 
 
 def check_older_file(folder: Path, net: nn.Module) -> None:

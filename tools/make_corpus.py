@@ -35,6 +35,7 @@ MAX_TOKENS = 9  # a side, punctuation included
 MIN_COUNT = 5  # sentences that a word must occur in, to be learnt
 SHORT = 20  # a sentence of fewer characters keeps to beginners' words
 MAX_SHORT = 60  # such sentences of one phenomenon: the first lines are to teach all of them
+BEGINNING = 600  # lines that the book trains on
 HELD_OUT = 25  # sentences of each phenomenon that the corpus leaves out
 
 
@@ -1049,6 +1050,20 @@ def drop_rare(sentences: list[Sentence]) -> list[Sentence]:
         sentences = kept
 
 
+def settle_beginning(sentences: list[Sentence]) -> list[Sentence]:
+    """Drop from the BEGINNING those with a word that it has only once, until none is left.
+
+    A reader who takes the first lines alone, as the book does, then meets each word again.
+    """
+    while True:
+        beginning = in_order(sentences)[:BEGINNING]
+        count = Counter(word for sentence in beginning for word in sentence.words())
+        once = {s for s in beginning if any(count[word] == 1 for word in s.words())}
+        if not once:
+            return sentences
+        sentences = [sentence for sentence in sentences if sentence not in once]
+
+
 def in_order(sentences: Iterable[Sentence]) -> list[Sentence]:
     """The shortest English first."""
     return sorted(sentences, key=lambda sentence: (len(sentence.english), sentence.english))
@@ -1063,7 +1078,7 @@ def make_corpus() -> tuple[list[Sentence], list[Sentence]]:
     taken = {letters(idiom.english): idiom.french for idiom in corpus}
     for make, wanted in PHENOMENA.items():
         corpus += draw_many(make, dice, taken, wanted)
-    corpus = drop_rare(corpus)
+    corpus = drop_rare(settle_beginning(drop_rare(corpus)))
     known = set().union(*(sentence.words() for sentence in corpus))
     held_out = [s for make in PHENOMENA for s in draw_many(make, dice, taken, HELD_OUT, known)]
     return in_order(corpus), in_order(held_out)

@@ -604,7 +604,7 @@ def test_a_vocabulary_that_does_not_fit_the_net_is_refused_with_both_numbers(hal
 
 
 def test_training_refuses_a_vocabulary_that_does_not_fit_the_net():
-    net, batches, src_vocab, tgt_vocab = make_all()
+    net, batches, _, tgt_vocab = make_all()
     other = d2l.Vocab(["word"], reserved_tokens=["<pad>", "<bos>", "<eos>"])
     with pytest.raises(ValueError, match=f"made for {len(tgt_vocab)} words, .* has 5"):
         d2l.train_seq2seq(net, batches, 0.01, 1, other, torch.device("cpu"))

@@ -283,11 +283,9 @@ def read_held_out() -> list[HeldOut]:
 
 # From text to tokens --------------------------------------------------------------------------
 
+_APOSTROPHES = "’ʼ‘"
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, zero width, BOM
-_SAME_CHARACTER = str.maketrans("’ʼ‘", "'" * 3, _INVISIBLE)
 _MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…"“”«»()\[\]]""")
-_SPACES = re.compile(r"[^\S\t\n]+")
-_SPACE_AT_AN_END = re.compile(r" ?([\t\n]) ?")
 
 
 def preprocess_nmt(text: str) -> str:
@@ -297,10 +295,15 @@ def preprocess_nmt(text: str) -> str:
     comma or colon between two digits stays ("3,5"), as apostrophes and hyphens do in a word.
     Training and translation use the same function; applied twice it changes nothing more.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SAME_CHARACTER)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    for apostrophe in _APOSTROPHES:
+        text = text.replace(apostrophe, "'")
+    for character in _INVISIBLE:
+        text = text.replace(character, "")
     text = unicodedata.normalize("NFC", text.lower())
-    text = _SPACES.sub(" ", _MARK.sub(r" \g<0> ", text))
-    return _SPACE_AT_AN_END.sub(r"\1", text).strip(" ")
+    text = _MARK.sub(lambda mark: f" {mark[0]} ", text)
+    lines = (line.split("\t") for line in text.split("\n"))
+    return "\n".join("\t".join(" ".join(part.split()) for part in line) for line in lines)
 
 
 def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
@@ -408,9 +411,10 @@ class Vocab:
         return token in self.token_to_idx
 
     def __getitem__(self, tokens):
+        get, unk = self.token_to_idx.get, self.unk
         if isinstance(tokens, (list, tuple)):
-            return [self[token] for token in tokens]
-        return self.token_to_idx.get(tokens, self.unk)
+            return [get(t, unk) if isinstance(t, str) else self[t] for t in tokens]
+        return get(tokens, unk)
 
     def to_tokens(self, indices):
         """An id -> a token; a list, tensor or array of ids -> a list of tokens.

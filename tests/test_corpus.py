@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -77,6 +78,15 @@ def test_each_english_sentence_has_one_translation():
 )
 def test_the_sentences_of_the_book_are_there(pair):
     assert pair in PAIRS
+
+
+def test_all_pairs_become_batches_in_a_moment():
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        d2l.load_data_nmt(batch_size=128, num_steps=10, num_examples=None)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.3
 
 
 # ---- words

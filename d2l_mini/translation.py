@@ -352,7 +352,7 @@ def predict_seq2seq(
 
 
 def bleu(pred_seq: str, label_seq: str, k: int) -> float:
-    """BLEU of one sentence as the book defines it (section 10.7.6), from 0 to 1.
+    """BLEU of one sentence as the book defines it (section 10.7), from 0 to 1.
 
     pred_seq, label_seq  tokens separated by spaces
     k                    the longest n-grams that count; n-grams longer than the prediction do not

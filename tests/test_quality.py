@@ -45,7 +45,8 @@ def trained(request):
         d2l.TransformerEncoder(len(vocabs[0]), *sizes),
         d2l.TransformerDecoder(len(vocabs[1]), *sizes),
     )
-    history = d2l.train_seq2seq(net, train_iter, 0.003, 6, vocabs[1], CPU)
+    history = d2l.train_seq2seq(net, train_iter, 0.004, 5, vocabs[1], CPU)
+    d2l.train_seq2seq(net, train_iter, 0.001, 1, vocabs[1], CPU, history=history)
     torch.set_num_threads(threads)
     return Trained(net, *vocabs, history.seconds)
 

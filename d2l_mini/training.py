@@ -152,7 +152,7 @@ def train_seq2seq(
     for group in history.optimizer.param_groups:
         group["lr"] = lr
     first = len(history.loss) + 1
-    animator = Animator("epoch", "nats per token", xlim=[1, first + max(num_epochs, 2) - 1])
+    animator = Animator("epoch", "nats per token", xlim=[1, max(first + num_epochs - 1, 2)])
     for epoch, loss in enumerate(history.loss, start=1):
         animator.add(epoch, loss)
     was_training = net.training

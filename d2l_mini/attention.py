@@ -45,14 +45,28 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
             f"{tuple(valid_len.shape)}"
         )
-    if X.is_floating_point() and math.isfinite(value) and abs(value) > torch.finfo(X.dtype).max:
-        raise ValueError(
-            f"value {value} does not fit {X.dtype}, whose largest number is "
-            f"{torch.finfo(X.dtype).max}"
-        )
+    if X.dtype != torch.bool:
+        check_fits(value, X.dtype)
     steps = torch.arange(X.shape[1], device=X.device)
     keep = steps < valid_len.to(X.device)[:, None]  # (batch, steps)
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
+
+
+def check_fits(value: float, dtype: torch.dtype) -> None:
+    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type."""
+    info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    if dtype.is_floating_point and not math.isfinite(value):
+        return
+    if not info.min <= value <= info.max or (not dtype.is_floating_point and value % 1):
+        raise ValueError(
+            f"value {value} does not fit {dtype}, which holds {info.min} to {info.max}"
+        )
+
+
+def check_floats(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where a tensor does not hold floating-point numbers."""
+    if not tensor.is_floating_point():
+        raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
 
 def whole_lens(lens: Tensor, longest: int) -> Tensor:
@@ -105,14 +119,15 @@ def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
     valid_lens  (batch,) or (batch, queries): how many leading keys count; None = all
     returns     as scores; each row sums to 1, or is 0 where its length is 0
 
-    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
+    Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys, TypeError if
+    the scores are no floats or the lengths no whole numbers.
     """
-    if valid_lens is None:
-        return torch.softmax(scores, dim=-1)
-    keep = attention_mask(scores.shape, valid_lens, scores.device)
-    empty = ~keep.any(dim=-1, keepdim=True)  # a softmax over nothing but -inf would be NaN
-    scores = scores.masked_fill(~keep, -torch.inf).masked_fill(empty, 0)
-    return torch.softmax(scores, dim=-1).masked_fill(empty, 0)
+    check_floats(scores, "scores")
+    if valid_lens is not None:
+        keep = attention_mask(scores.shape, valid_lens, scores.device)
+        scores = scores.masked_fill(~keep, -torch.inf)
+    empty = (scores == -torch.inf).all(dim=-1, keepdim=True)  # their softmax would be NaN
+    return torch.softmax(scores.masked_fill(empty, 0), dim=-1).masked_fill(empty, 0)
 
 
 class Attention(nn.Module):
@@ -158,6 +173,7 @@ class Attention(nn.Module):
 
     def check_shapes(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
         """Raise ValueError where queries, keys and values cannot belong together."""
+        check_floats(queries, "queries")
         shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
         if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
             raise ValueError(
@@ -248,7 +264,13 @@ def merge_heads(X: Tensor) -> Tensor:
 
     X        (batch, heads, steps, hiddens / heads)
     returns  (batch, steps, hiddens)
+
+    Raises ValueError if X has another shape.
     """
+    if X.dim() != 4:
+        raise ValueError(
+            f"X must be (batch, heads, steps, hiddens / heads), but it has shape {tuple(X.shape)}"
+        )
     return X.transpose(1, 2).flatten(-2)
 
 

@@ -98,7 +98,7 @@ DATA_HUB = {
 def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
     """`cache_dir`, else the variable D2L_MINI_CACHE, else the user's cache folder."""
     if cache_dir is None:
-        cache_dir = os.environ.get("D2L_MINI_CACHE")
+        cache_dir = os.environ.get("D2L_MINI_CACHE") or None
     if cache_dir is None:
         import platformdirs
 
@@ -283,9 +283,11 @@ def read_held_out() -> list[HeldOut]:
 
 # From text to tokens --------------------------------------------------------------------------
 
-_APOSTROPHES = "’ʼ‘"
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"  # soft hyphen, zero width, BOM
-_MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…"“”«»()\[\]]""")
+_APOSTROPHES = "’ʼ‘‛′´`＇ʹ"
+_DIRECTION_MARKS = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_NO_WIDTH = (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)  # a soft hyphen, a BOM ...
+_INVISIBLE = [chr(code) for code in _DIRECTION_MARKS + _NO_WIDTH]
+_MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…¡¿"“”„‚«»‹›()\[\]—–]""")
 
 
 def preprocess_nmt(text: str) -> str:
@@ -391,6 +393,8 @@ class Vocab:
     """
 
     def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
+        if isinstance(tokens, str) or isinstance(reserved_tokens, str):
+            raise TypeError("tokens and reserved_tokens must be lists of strings, not one string")
         tokens = list(tokens or ())
         if tokens and not isinstance(tokens[0], str):
             tokens = [token for line in tokens for token in line]
@@ -410,11 +414,16 @@ class Vocab:
     def __contains__(self, token: str) -> bool:
         return token in self.token_to_idx
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.idx_to_token)
+
     def __getitem__(self, tokens):
         get, unk = self.token_to_idx.get, self.unk
+        if isinstance(tokens, str):
+            return get(tokens, unk)
         if isinstance(tokens, (list, tuple)):
             return [get(t, unk) if isinstance(t, str) else self[t] for t in tokens]
-        return get(tokens, unk)
+        raise TypeError(f"a vocabulary has numbers for tokens, not for a {type(tokens).__name__}")
 
     def to_tokens(self, indices):
         """An id -> a token; a list, tensor or array of ids -> a list of tokens.
@@ -446,8 +455,11 @@ def build_array_nmt(
     returns  array (batch, num_steps) and valid_len (batch,), which counts <eos>; a sentence that is
              too long is cut, and still ends in <eos>
 
-    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>.
+    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>, TypeError if
+    a line is a string.
     """
+    if any(isinstance(line, str) for line in lines):
+        raise TypeError("lines must be lists of tokens: split each sentence first")
     if num_steps < 1:
         raise ValueError(f"num_steps is {num_steps}; a sentence needs at least 1 step, for <eos>")
     for token in ("<pad>", "<eos>"):
@@ -468,6 +480,8 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
+    if isinstance(arrays, Tensor) or not all(isinstance(array, Tensor) for array in arrays):
+        raise TypeError("arrays must be a list of tensors")
     if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
         raise ValueError(
             f"arrays must have the same number of rows, at least 1, but have "

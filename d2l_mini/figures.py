@@ -67,11 +67,14 @@ def show_heatmaps(
     ):
         if labels is not None and len(labels) != size:
             raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
-    low, high = min(0.0, float(matrices.min())), float(matrices.max())
+    finite = matrices[matrices.isfinite()]  # other cells stay blank
+    if len(finite) == 0:
+        raise ValueError("matrices hold no finite number, so there is nothing to draw")
+    low, high = min(0.0, float(finite.min())), float(finite.max())
     picture = Picture(
         figsize or (2.5 * columns + 0.5, 2.5 * rows),
         description=f"{rows} by {columns} heat maps of {queries} {ylabel} by {keys} {xlabel}, "
-        f"values from {float(matrices.min()):.2f} to {high:.2f}",
+        f"values from {float(finite.min()):.2f} to {high:.2f}",
     )
     grid = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for i, row in enumerate(grid):
@@ -84,15 +87,24 @@ def show_heatmaps(
             if titles is not None:
                 axes.set_title(titles[j])
             if xticks is not None:
-                axes.set_xticks(range(keys), xticks, rotation=90)
+                axes.set_xticks(range(keys), xticks, rotation=90, parse_math=False)
             if yticks is not None:
-                axes.set_yticks(range(queries), yticks)
+                axes.set_yticks(range(queries), yticks, parse_math=False)
     picture.colorbar(image, ax=grid, shrink=0.6)
     return picture
 
 
 def _as_tensor(matrices) -> torch.Tensor:
     """A tensor out of a tensor, an array, or lists of these or of numbers."""
+    if matrices is None:
+        raise ValueError(
+            "there are no weights to draw: in train mode they are kept only inside "
+            "`with keep_attention_weights(net, True)`"
+        )
     if isinstance(matrices, (list, tuple)):
-        return torch.stack([_as_tensor(matrix) for matrix in matrices])
+        parts = [_as_tensor(matrix) for matrix in matrices]
+        if len({part.shape for part in parts}) != 1:
+            shapes = sorted({tuple(part.shape) for part in parts})
+            raise ValueError(f"all matrices of a picture must have one shape, but have {shapes}")
+        return torch.stack(parts)
     return torch.as_tensor(matrices)

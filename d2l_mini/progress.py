@@ -50,7 +50,7 @@ class Accumulator:
     """Sums over n quantities. Tensors are added where they are, and read only when asked for."""
 
     def __init__(self, n: int):
-        self.data: list = [0.0] * n
+        self.data: list = [0] * n
 
     def add(self, *args) -> None:
         """Add one number, or tensor of one number, to each sum.
@@ -61,14 +61,11 @@ class Accumulator:
             raise ValueError(
                 f"this accumulator has {len(self.data)} sums, but was given {len(args)}"
             )
-        self.data = [
-            total + (value.detach() if isinstance(value, torch.Tensor) else float(value))
-            for total, value in zip(self.data, args, strict=True)
-        ]
+        self.data = [total + _number(value) for total, value in zip(self.data, args, strict=True)]
 
     def reset(self) -> None:
         """Set every sum to 0."""
-        self.data = [0.0] * len(self.data)
+        self.data = [0] * len(self.data)
 
     def __getitem__(self, idx: int) -> float:
         return float(self.data[idx])
@@ -128,12 +125,16 @@ class Animator:
         x = list(x) if hasattr(x, "__len__") else [x] * len(y)
         if len(x) != len(y):
             raise ValueError(f"there are {len(x)} values of x for {len(y)} of y")
+        points = [
+            (None, None) if a is None or b is None else (float(_number(a)), float(_number(b)))
+            for a, b in zip(x, y, strict=True)
+        ]
         axes = self.axes[panel]
         while len(axes.lines) < len(y):
             self._new_line(axes)
-        for line, a, b in zip(axes.lines, x, y, strict=False):
-            if a is not None and b is not None:
-                line.set_data([*line.get_xdata(), float(a)], [*line.get_ydata(), float(b)])
+        for line, (a, b) in zip(axes.lines, points, strict=False):
+            if a is not None:
+                line.set_data([*line.get_xdata(), a], [*line.get_ydata(), b])
         if not self.open:
             self.open = True
             if self.shell:
@@ -196,6 +197,13 @@ class Animator:
     @staticmethod
     def _clear_line() -> str:
         return "\r\x1b[K" if sys.stdout.isatty() else ""
+
+
+def _number(value):
+    """A plain number, or a tensor that adds up exactly: without gradient, and not in half."""
+    if not isinstance(value, torch.Tensor):
+        return float(value)
+    return value.detach().float() if value.dtype.itemsize == 2 else value.detach()
 
 
 def _notebook():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import tempfile
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,12 @@ from torch import Tensor, nn
 from d2l_mini.attention import sequence_mask
 from d2l_mini.data import Vocab, trim_padding
 from d2l_mini.progress import Accumulator, Animator, Timer
-from d2l_mini.transformer import EncoderDecoder, TransformerDecoder, TransformerEncoder
+from d2l_mini.transformer import (
+    EncoderDecoder,
+    TransformerDecoder,
+    TransformerEncoder,
+    mode_restored,
+)
 
 __all__ = [
     "History",
@@ -49,6 +56,7 @@ class MaskedSoftmaxCELoss(nn.Module):
                 "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
                 f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
             )
+        pred = pred.to(torch.promote_types(pred.dtype, torch.float32))  # sums of halves overflow
         losses = F.cross_entropy(pred.transpose(1, 2), label, reduction="none")
         return sequence_mask(losses, valid_len).sum(dim=1)
 
@@ -139,6 +147,13 @@ def train_seq2seq(
     """
     if num_epochs < 0:
         raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
+    if not 0 <= lr < math.inf:
+        raise ValueError(f"lr is {lr}; it must be a number, 0 or more")
+    learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    if not learning:
+        raise ValueError("no parameter of the net requires a gradient, so none can learn")
+    if any(parameter.dtype == torch.float16 for parameter in learning):
+        raise ValueError("float16 is too narrow to learn in: use float32 or bfloat16 (net.float())")
     if "<bos>" not in tgt_vocab:
         raise ValueError("tgt_vocab lacks <bos>: give it as one of its reserved_tokens")
     net.check_vocab_sizes(None, len(tgt_vocab))
@@ -146,21 +161,22 @@ def train_seq2seq(
     history = history or History()
     if history.optimizer is None:
         history.optimizer = torch.optim.Adam(net.parameters(), lr=lr, fused=True)
-    learning = {id(p) for group in history.optimizer.param_groups for p in group["params"]}
-    if not learning <= {id(p) for p in net.parameters()}:
+    optimized = {id(p) for group in history.optimizer.param_groups for p in group["params"]}
+    if not optimized <= {id(p) for p in net.parameters()}:
         raise ValueError("history is that of another net: start without one")
+    history.optimizer.load_state_dict(history.optimizer.state_dict())  # to where the net is now
     for group in history.optimizer.param_groups:
         group["lr"] = lr
     first = len(history.loss) + 1
     animator = Animator("epoch", "nats per token", xlim=[1, max(first + num_epochs - 1, 2)])
-    for epoch, loss in enumerate(history.loss, start=1):
-        animator.add(epoch, loss)
-    was_training = net.training
-    net.train()
     try:
+        for epoch, loss in enumerate(history.loss, start=1):
+            animator.add(epoch, loss)
         for epoch in range(first, first + num_epochs):
             timer = Timer()
-            metric = train_epoch(net, data_iter, history.optimizer, tgt_vocab, device)
+            with mode_restored(net):
+                net.train()
+                metric = train_epoch(net, data_iter, history.optimizer, tgt_vocab, device)
             history.seconds += timer.stop()
             if metric[1] == 0:
                 raise ValueError("data_iter gave no batch, so there is nothing to learn from")
@@ -170,7 +186,6 @@ def train_seq2seq(
     except KeyboardInterrupt:
         print(f"stopped in epoch {len(history.loss) + 1}; the net keeps what it has learnt")
     finally:
-        net.train(was_training)
         animator.close()
     if history.loss:
         print(
@@ -195,19 +210,29 @@ def save_translator(
     """Keep a translator in one file: weights, vocabularies, sizes.
 
     The file is written under a temporary name and renamed, so an older one survives a failure.
-    Raises ValueError if the vocabularies are not those of the net, OSError if writing fails.
+    Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
+    is not what its sizes say (a part was exchanged), OSError if writing fails.
     """
+    if num_steps < 1:
+        raise ValueError(f"num_steps is {num_steps}; it must be 1 or more")
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {
         "encoder": net.encoder.sizes,
         "decoder": net.decoder.sizes,
         "src_tokens": src_vocab.idx_to_token,
         "tgt_tokens": tgt_vocab.idx_to_token,
-        "num_steps": num_steps,
+        "num_steps": int(num_steps),
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
     }
     file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
     torch.save(content, file)
+    try:
+        _read_translator(file)
+    except Exception as error:
+        raise ValueError(
+            "this net cannot be built again from its sizes, so nothing was saved: keep its "
+            "state_dict by torch.save instead"
+        ) from error
     path = Path(path)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as temporary:
@@ -225,16 +250,26 @@ def load_translator(path: str | os.PathLike) -> Translator:
     """
     with open(path, "rb") as file:
         try:
-            content = torch.load(file, map_location="cpu", weights_only=True)
-            src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
-            tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
-            net = EncoderDecoder(
-                TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
-            )
-            net.load_state_dict(content["weights"])
-            num_steps = content["num_steps"]
+            return _read_translator(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind
             raise ValueError(
                 f"{path} is not a translator that save_translator wrote, or it is damaged"
             ) from error
-    return Translator(net.eval(), src_vocab, tgt_vocab, num_steps)
+
+
+def _read_translator(file: BinaryIO) -> Translator:
+    """Build a translator again; what is not one sets off an exception of any kind."""
+    with zipfile.ZipFile(file) as archive:  # torch.load does not compare the checksums
+        if archive.testzip() is not None:
+            raise ValueError("a checksum is wrong")
+    file.seek(0)
+    content = torch.load(file, map_location="cpu", weights_only=True)
+    src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
+    tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
+    net = EncoderDecoder(
+        TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
+    )
+    net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
+    net.to(content["weights"]["decoder.dense.weight"].dtype)
+    net.load_state_dict(content["weights"])
+    return Translator(net.eval(), src_vocab, tgt_vocab, content["num_steps"])

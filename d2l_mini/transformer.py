@@ -7,12 +7,14 @@ the state it is given; it returns the next one.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import MultiHeadAttention
+from d2l_mini.attention import MultiHeadAttention, check_floats
 
 __all__ = [
     "AddNorm",
@@ -29,6 +31,7 @@ __all__ = [
     "TransformerEncoder",
     "causal_lens",
     "init_weights",
+    "mode_restored",
 ]
 
 
@@ -62,6 +65,7 @@ class PositionalEncoding(nn.Module):
             raise ValueError(
                 f"X must be (batch, steps, {self.P.shape[1]}), but it has shape {tuple(X.shape)}"
             )
+        check_floats(X, "X")
         end, max_len = offset + X.shape[1], self.P.shape[0]
         if offset < 0 or end > max_len:
             wrong = offset if offset < 0 else end - 1
@@ -185,6 +189,10 @@ class DecoderBlock(nn.Module):
         X        (batch, steps, hiddens)
         returns  as X, and the state after these steps
         """
+        if len(X) != len(state.keys):
+            raise ValueError(
+                f"X has {len(X)} sentences, but the state is that of {len(state.keys)}"
+            )
         keys, values = self.attention1.project(X, X)
         keys = torch.cat([state.keys, keys], dim=2)
         values = torch.cat([state.values, values], dim=2)
@@ -223,6 +231,28 @@ class AttentionDecoder(Decoder):
     def attention_weights(self):
         """The attention weights of the last call."""
         raise NotImplementedError
+
+
+def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
+    """Raise ValueError where a token id has no embedding; on the CPU only, where a look is free."""
+    if X.device.type == "cpu" and X.numel() > 0:
+        low, high = (int(number) for number in X.aminmax())
+        if low < 0 or high >= embedding.num_embeddings:
+            raise ValueError(
+                f"token id {low if low < 0 else high} lies outside 0 ... "
+                f"{embedding.num_embeddings - 1}: the net was made for another vocabulary"
+            )
+
+
+@contextmanager
+def mode_restored(net: nn.Module) -> Iterator[None]:
+    """After `with`, every part of `net` is in train or eval mode as it was before."""
+    modes = [(module, module.training) for module in net.modules()]
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def init_weights(module: nn.Module) -> None:
@@ -270,6 +300,7 @@ class TransformerEncoder(Encoder):
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         """Token ids X (batch, steps), valid_lens (batch,) -> (batch, steps, hiddens)."""
+        check_ids(X, self.embedding)
         X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
         for blk in self.blks:
             X = blk(X, valid_lens)
@@ -319,6 +350,7 @@ class TransformerDecoder(AttentionDecoder):
 
     def forward(self, X: Tensor, state: list[DecoderState]) -> tuple[Tensor, list[DecoderState]]:
         """Token ids X (batch, steps) -> logits (batch, steps, vocab), and the state after them."""
+        check_ids(X, self.embedding)
         X = self.embedding(X) * math.sqrt(self.num_hiddens)
         X = self.pos_encoding(X, offset=state[0].num_steps)
         next_state = []

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
 from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
-from d2l_mini.transformer import EncoderDecoder
+from d2l_mini.transformer import EncoderDecoder, mode_restored
 
 __all__ = [
     "AttentionMaps",
@@ -235,6 +235,11 @@ def translate(
     for name, number in numbers.items():
         if number < 1:
             raise ValueError(f"{name} is {number}; it must be 1 or more")
+    max_len = net.decoder.pos_encoding.P.shape[0]
+    if num_steps > max_len:
+        raise ValueError(f"num_steps is {num_steps}, but the net knows {max_len} positions")
+    if not 0 <= length_penalty <= 10:
+        raise ValueError(f"length_penalty is {length_penalty}; it must lie in 0 ... 10")
     for token in ("<pad>", "<bos>", "<eos>"):
         if token not in tgt_vocab:
             raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
@@ -244,9 +249,8 @@ def translate(
         lines.append(_source_tokens(sentence, i, num_steps))
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))  # little padding in a batch
     results: dict[int, Translation] = {}
-    was_training = net.training
-    net.to(device).eval()
-    try:
+    with mode_restored(net):
+        net.to(device).eval()
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             enc_X, enc_valid_lens = build_array_nmt(
@@ -259,6 +263,8 @@ def translate(
                     ids, log_probs = greedy_search(*search)
                 else:
                     ids, log_probs = beam_search(*search, beam_size, length_penalty)
+            if log_probs.isnan().any():
+                raise FloatingPointError("the net scores with NaN: its training went wrong")
             for i, row, log_prob in zip(chosen, ids.tolist(), log_probs.tolist(), strict=True):
                 results[i] = _translation(lines[i], row, log_prob, src_vocab, tgt_vocab, num_steps)
         if save_attention_weights:
@@ -267,8 +273,6 @@ def translate(
                     net, lines[i], result, src_vocab, tgt_vocab, num_steps, device
                 )
                 results[i] = replace(result, attention=maps)
-    finally:
-        net.train(was_training)
     return [results[i] for i in range(len(lines))]
 
 
@@ -383,10 +387,13 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     Both sides are brought into one form by `preprocess_nmt`; its tokens are what is compared. It
     counts runs of up to four tokens over the whole list, so it is 0 where no hypothesis has four.
     Runs of a length of which none matches count a little all the same (exponential smoothing).
-    Raises ValueError if there is nothing to score or a hypothesis has no reference.
+    Raises ValueError if there is nothing to score or a hypothesis has no reference, TypeError if
+    the hypotheses are not a list of strings.
     """
     from sacrebleu.metrics import BLEU
 
+    if isinstance(hypotheses, str) or not all(isinstance(text, str) for text in hypotheses):
+        raise TypeError("hypotheses must be a list of strings; of a Translation, give its .text")
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(
             f"each hypothesis needs its reference, but there are {len(hypotheses)} hypotheses and "

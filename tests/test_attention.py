@@ -539,3 +539,31 @@ def test_projecting_first_and_attending_later_equals_one_call():
         attention.attend(queries, *projected, PER_BATCH),
         attention(queries, keys, values, PER_BATCH),
     )
+
+
+def test_scores_that_are_no_floats_are_refused():
+    scores = torch.tensor([[[1, 2, 3, 4]]])
+    for lens in (None, torch.tensor([2])):
+        with pytest.raises(TypeError, match=r"scores must be floating-point .* torch\.int64"):
+            d2l.masked_softmax(scores, lens)
+    with pytest.raises(TypeError, match="queries must be floating-point"):
+        d2l.DotProductAttention()(scores, scores, scores)
+
+
+@pytest.mark.parametrize("lens", [None, torch.tensor([2])], ids=["all", "two"])
+def test_a_row_of_nothing_but_minus_infinity_gets_no_weight(lens):
+    weights = d2l.masked_softmax(torch.full((1, 1, 3), -torch.inf), lens)
+    assert torch.equal(weights, torch.zeros(1, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(300, torch.int8), (0.5, torch.int64), (-1e6, torch.float16)]
+)
+def test_a_value_that_the_type_cannot_hold_is_refused(value, dtype):
+    with pytest.raises(ValueError, match=f"{value} does not fit {dtype}"):
+        d2l.sequence_mask(torch.zeros(1, 3, dtype=dtype), torch.tensor([1]), value)
+
+
+def test_merge_heads_wants_heads():
+    with pytest.raises(ValueError, match=r"\(2, 3, 8\)"):
+        d2l.merge_heads(torch.zeros(2, 3, 8))

@@ -753,3 +753,47 @@ def test_the_first_kind_of_gpu_that_is_there_is_taken(cuda, mps, xpu, i, expecte
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     monkeypatch.setattr(torch.xpu, "device_count", lambda: xpu)
     assert data.try_gpu(i) == torch.device(expected)
+
+
+def test_a_vocabulary_can_be_gone_through():
+    assert list(data.Vocab(["b", "a"], reserved_tokens=["<pad>"])) == ["<unk>", "<pad>", "a", "b"]
+
+
+@pytest.mark.parametrize("token", [3, None, torch.tensor([1]), [["a"], 3]], ids=str)
+def test_what_is_no_token_has_no_number(token):
+    with pytest.raises(TypeError, match="numbers for tokens"):
+        data.Vocab(["a"])[token]
+
+
+def test_a_string_is_no_list_of_tokens():
+    vocab = data.Vocab(["a"], reserved_tokens=["<pad>", "<eos>"])
+    with pytest.raises(TypeError, match="split each sentence"):
+        data.build_array_nmt(["a ."], vocab, 6)
+    with pytest.raises(TypeError, match="must be lists of strings"):
+        data.Vocab(["a"], reserved_tokens="<pad>")
+
+
+@pytest.mark.parametrize("arrays", [torch.zeros(3, 2), [[1, 2]]], ids=["tensor", "lists"])
+def test_batches_are_made_of_a_list_of_tensors(arrays):
+    with pytest.raises(TypeError, match="must be a list of tensors"):
+        data.load_array(arrays, 2)
+
+
+@pytest.mark.parametrize("apostrophe", "’ʼ‘‛′´`＇ʹ")
+def test_every_apostrophe_is_the_same(apostrophe):
+    assert data.preprocess_nmt(f"l{apostrophe}été") == "l'été"
+
+
+@pytest.mark.parametrize("mark", "¡¿„‚‹›—–…«»")
+def test_every_mark_stands_alone(mark):
+    assert data.preprocess_nmt(f"a{mark}b") == f"a {mark} b"
+
+
+def test_marks_of_direction_are_dropped():
+    assert data.preprocess_nmt("\u202ago\u202c \u2066now\u2069") == "go now"
+
+
+def test_an_empty_variable_names_no_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("D2L_MINI_CACHE", "")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / name))
+    assert data._cache_folder(None) == tmp_path / "d2l_mini"

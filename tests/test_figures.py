@@ -183,3 +183,28 @@ def test_nothing_is_cut_off_at_the_edges():
     image = dots(show(make_matrices(), xticks=words, yticks=words[:3], titles=list("abcde")))
     edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
     assert (edges[..., :3] == 1).all()
+
+
+def test_weights_that_were_not_kept_say_how_to_keep_them():
+    with pytest.raises(ValueError, match="keep_attention_weights"):
+        d2l.show_heatmaps([None, None], "keys", "queries")
+
+
+def test_matrices_of_different_shapes_are_refused():
+    ragged = [[torch.rand(3, 3), torch.rand(2, 2)]]
+    with pytest.raises(ValueError, match=r"one shape, but have \[\(2, 2\), \(3, 3\)\]"):
+        d2l.show_heatmaps(ragged, "keys", "queries")
+
+
+def test_a_cell_that_is_no_number_leaves_the_scale_alone():
+    matrices = torch.tensor([[[[0.9, 1.0]], [[float("nan"), 0.5]]]])
+    picture = d2l.show_heatmaps(matrices, "keys", "queries")
+    assert {axes.images[0].get_clim() for axes in picture.axes if axes.images} == {(0.0, 1.0)}
+    assert "0.50 to 1.00" in picture.description
+    with pytest.raises(ValueError, match="no finite number"):
+        d2l.show_heatmaps(torch.full((1, 1, 2, 2), float("nan")), "keys", "queries")
+
+
+def test_a_dollar_is_a_dollar():
+    picture = d2l.show_heatmaps(torch.rand(1, 1, 1, 2), "keys", "queries", xticks=["$\\x$", "a"])
+    assert picture._repr_mimebundle_()[0]["image/png"]

@@ -439,3 +439,17 @@ def test_interrupting_the_kernel_ends_training_and_keeps_the_history(outputs):
         outputs["stopped training"]
     )
     assert said(outputs["stopped training"]).endswith("\n5\n")
+
+
+def test_sums_of_counts_are_exact():
+    accumulator = d2l.Accumulator(1)
+    for count in (2**24, 1, 1):
+        accumulator.add(torch.tensor(count))
+    assert accumulator[0] == 2**24 + 2
+
+
+def test_a_point_that_is_no_number_leaves_every_line_as_it_was():
+    animator = d2l.Animator()
+    with pytest.raises(ValueError, match="could not convert"):
+        animator.add(1, (1, "x"))
+    assert [len(line.get_xdata()) for line in animator.axes[0].lines] == []

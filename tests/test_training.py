@@ -663,3 +663,96 @@ def test_the_file_can_be_read_by_whoever_could_read_any_other(tmp_path):
     save(tmp_path / "a.pt")
     (tmp_path / "other").write_text("")
     assert (tmp_path / "a.pt").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("lr", [-0.005, float("nan"), float("inf")])
+def test_a_learning_rate_that_is_none_is_refused_before_anything_moves(lr):
+    net, batches, _, tgt_vocab = make_all()
+    history = d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, torch.device("cpu"))
+    before = {name: tensor.clone() for name, tensor in net.state_dict().items()}
+    for earlier in (None, history):
+        with pytest.raises(ValueError, match=f"lr is {lr}"):
+            d2l.train_seq2seq(net, batches, lr, 1, tgt_vocab, torch.device("cpu"), earlier)
+    assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
+
+
+def test_float16_is_refused_and_says_what_to_use():
+    net, batches, _, tgt_vocab = make_all()
+    with pytest.raises(ValueError, match="use float32 or bfloat16"):
+        d2l.train_seq2seq(net.half(), batches, 0.01, 1, tgt_vocab, torch.device("cpu"))
+
+
+def test_a_net_whose_parameters_are_all_frozen_cannot_learn():
+    net, batches, _, tgt_vocab = make_all()
+    with pytest.raises(ValueError, match="no parameter"):
+        d2l.train_seq2seq(
+            net.requires_grad_(False), batches, 0.01, 1, tgt_vocab, torch.device("cpu")
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_training_goes_on_after_a_change_of_type(dtype):
+    net, batches, _, tgt_vocab = make_all()
+    history = d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, torch.device("cpu"))
+    d2l.train_seq2seq(net.to(dtype), batches, 0.01, 1, tgt_vocab, torch.device("cpu"), history)
+    assert len(history.loss) == 2
+    assert history.loss[1] < history.loss[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_loss_of_half_precision_logits_is_summed_in_full(dtype):
+    torch.manual_seed(0)
+    pred, label = 3 * torch.randn(64, 10, 50), torch.randint(50, (64, 10))
+    lens = torch.full((64,), 10)
+    halved = d2l.MaskedSoftmaxCELoss()(pred.to(dtype), label, lens)
+    exact = d2l.MaskedSoftmaxCELoss()(pred.to(dtype).double(), label, lens)
+    torch.testing.assert_close(halved.double(), exact, rtol=1e-5, atol=0)
+    metric = d2l.Accumulator(1)
+    for value in halved.to(dtype):
+        metric.add(value)
+    assert metric[0] == pytest.approx(halved.to(dtype).double().sum().item(), rel=1e-5)
+
+
+def test_a_frozen_part_keeps_its_mode():
+    net, batches, src_vocab, tgt_vocab = make_all()
+    net.train()
+    net.encoder.eval()
+    d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, torch.device("cpu"))
+    d2l.translate(net, ["word"], src_vocab, tgt_vocab, 10, torch.device("cpu"))
+    assert net.decoder.training
+    assert not net.encoder.training
+
+
+def exchange_a_part(net: d2l.EncoderDecoder) -> None:
+    net.decoder.dense = nn.Linear(net.decoder.num_hiddens, len(net.decoder.dense.bias), bias=False)
+
+
+def test_a_net_that_its_sizes_do_not_describe_never_replaces_a_good_file(tmp_path):
+    net, _, src_vocab, tgt_vocab = make_all()
+    path = tmp_path / "a.pt"
+    d2l.save_translator(path, net, src_vocab, tgt_vocab, 10)
+    before = path.read_bytes()
+    exchange_a_part(net)
+    with pytest.raises(ValueError, match="cannot be built again"):
+        d2l.save_translator(path, net, src_vocab, tgt_vocab, 10)
+    with pytest.raises(ValueError, match="num_steps is 0"):
+        d2l.save_translator(path, net, src_vocab, tgt_vocab, 0)
+    assert path.read_bytes() == before
+
+
+def test_one_changed_byte_is_noticed(tmp_path):
+    net, _, src_vocab, tgt_vocab = make_all()
+    path = tmp_path / "a.pt"
+    d2l.save_translator(path, net, src_vocab, tgt_vocab, 10)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 64
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        d2l.load_translator(path)
+
+
+def test_the_type_of_the_weights_is_kept(tmp_path):
+    net, _, src_vocab, tgt_vocab = make_all()
+    d2l.save_translator(tmp_path / "a.pt", net.to(torch.bfloat16), src_vocab, tgt_vocab, 10)
+    loaded = d2l.load_translator(tmp_path / "a.pt").net
+    assert loaded.decoder.dense.weight.dtype == torch.bfloat16

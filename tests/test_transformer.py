@@ -588,3 +588,35 @@ def test_kept_weights_carry_no_gradient():
     net(*make_tokens())
     for maps in (net.encoder.attention_weights, *net.decoder.attention_weights):
         assert not any(weights.requires_grad for weights in maps)
+
+
+@pytest.mark.parametrize("half", ["source", "target"])
+def test_a_token_id_of_another_vocabulary_is_refused(half):
+    net = make_net()
+    ids = {"source": torch.zeros(1, 3).long(), "target": torch.zeros(1, 3).long()}
+    ids[half][0, 1] = VOCAB
+    with pytest.raises(ValueError, match=f"token id {VOCAB} lies outside 0 ... {VOCAB - 1}"):
+        net(ids["source"], ids["target"])
+
+
+def test_source_and_target_of_different_batches_are_refused():
+    net = make_net()
+    with pytest.raises(ValueError, match="X has 2 sentences, but the state is that of 3"):
+        net(torch.zeros(3, 4).long(), torch.zeros(2, 4).long())
+
+
+def train_and_fail(net: d2l.EncoderDecoder) -> None:
+    with d2l.mode_restored(net):
+        net.train()
+        raise RuntimeError
+
+
+def test_the_mode_of_every_part_is_restored_also_after_an_error():
+    net = make_net(training=True)
+    net.encoder.eval()
+    with pytest.raises(RuntimeError):
+        train_and_fail(net)
+    assert net.training
+    assert not net.encoder.training
+    assert not net.encoder.blks[0].ffn.training
+    assert net.decoder.training

@@ -647,3 +647,27 @@ def test_corpus_bleu_says_nothing_about_a_long_list_of_prepared_text(caplog, cap
 def test_corpus_bleu_names_what_does_not_fit(hypotheses, references, message):
     with pytest.raises(ValueError, match=message):
         d2l.corpus_bleu(hypotheses, references)
+
+
+def test_more_steps_than_positions_are_refused_at_once():
+    with pytest.raises(ValueError, match="num_steps is 1001, but the net knows 1000 positions"):
+        translate(make_all(), num_steps=1001)
+
+
+@pytest.mark.parametrize("length_penalty", [-1, float("nan"), float("inf")])
+def test_a_length_penalty_out_of_range_is_refused(length_penalty):
+    with pytest.raises(ValueError, match=f"length_penalty is {length_penalty}"):
+        translate(make_all(), beam_size=2, length_penalty=length_penalty)
+
+
+def test_a_net_that_scores_with_nan_says_so():
+    everything = make_all()
+    everything[0].decoder.dense.bias.data[5] = float("nan")
+    with pytest.raises(FloatingPointError, match="NaN"):
+        translate(everything)
+
+
+@pytest.mark.parametrize("hypotheses", ["va !", [make_all]], ids=["one string", "no strings"])
+def test_corpus_bleu_wants_a_list_of_strings(hypotheses):
+    with pytest.raises(TypeError, match="must be a list of strings"):
+        d2l.corpus_bleu(hypotheses, ["va !"])

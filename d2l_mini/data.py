@@ -161,7 +161,7 @@ def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
         raise OSError(
             f"could not download {dataset.url} ({reason}); connect to the network and try again, "
             f"{_WAY_OUT}"
-        ) from error
+        ) from None  # the libraries' own account runs over pages
     except OSError as error:
         raise OSError(
             f"could not write to {folder} ({error.strerror}); make room, or name another folder "

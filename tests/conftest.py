@@ -14,11 +14,14 @@ def fra_eng() -> Path:
     """The book's archive of sentence pairs."""
     path = os.environ.get("D2L_MINI_FRA_ENG")
     if path is None:
-        reason = "D2L_MINI_FRA_ENG is not set: give it the path of fra-eng.zip"
+        reason = "D2L_MINI_FRA_ENG is not set: CONTRIBUTING.md says how to get the book's file"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
     return Path(path)
+
+
+torch.set_num_threads(1)  # a tiny net gains nothing from more, and waits where others work
 
 
 @pytest.fixture(autouse=True)

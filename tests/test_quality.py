@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -92,3 +94,11 @@ def test_a_head_shows_how_adjective_and_noun_swap_places(trained):
     best = crossings.sum(dim=0).max()
     print(f"the best head shows it in {best} of {len(SWAPS)} sentences")
     assert best >= 9
+
+
+def test_the_readme_s_example_says_what_it_prints(capsys):
+    """Run it as it stands; its last line states the translation."""
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(example, {})
+    assert capsys.readouterr().out.splitlines()[-1] == example.strip().rpartition("# ")[2]

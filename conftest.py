@@ -14,8 +14,6 @@ MAX_MEGABYTES = 900  # of the kernel; Binder gives 2 GB in all
 NOTEBOOKS = Path(__file__).parent / "notebooks"
 
 executed: set[str] = set()
-
-
 cost = pytest.StashKey[tuple[float, float]]()
 
 

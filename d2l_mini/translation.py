@@ -225,8 +225,8 @@ def translate(
     returns    a `Translation` for each sentence, in their order
 
     The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty,
-    a number below 1 or a vocabulary that of another net or without <pad>, <bos> or <eos>, TypeError
-    if `sentences` is not a list of strings.
+    a number is out of range, a vocabulary is that of another net or lacks <pad>, <bos> or <eos>;
+    TypeError if `sentences` is not a list of strings, FloatingPointError if the net gives NaN.
     """
     sentences = sentences if isinstance(sentences, str) else list(sentences)
     if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
@@ -245,7 +245,7 @@ def translate(
             raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     lines = []
-    for i, sentence in enumerate(sentences):
+    for i, sentence in enumerate(sentences):  # in a comprehension a warning would point at it
         lines.append(_source_tokens(sentence, i, num_steps))
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))  # little padding in a batch
     results: dict[int, Translation] = {}

@@ -788,3 +788,11 @@ def test_a_cut_write_leaves_the_file_as_it_was(root, capsys, monkeypatch):
         [f"{root}/notebooks/02_decode.ipynb: cannot be written (No space left on device)"],
     )
     assert contents(root) == before
+
+
+def test_outside_the_environment_it_says_where_to_run():
+    """-S leaves out the installed packages."""
+    done = subprocess.run([sys.executable, "-S", TOOL], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("nbformat is missing: run this with the environment")
+    assert done.stderr.count("\n") == 1

@@ -35,7 +35,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from nbformat import NotebookNode, from_dict, v4, validator
+try:
+    from nbformat import NotebookNode, from_dict, v4, validator
+except ModuleNotFoundError:
+    sys.exit("nbformat is missing: run this with the environment that CONTRIBUTING.md activates")
 
 ROOT = Path(__file__).resolve().parent.parent
 METADATA = {

@@ -73,6 +73,7 @@ def show_heatmaps(
     low, high = min(0.0, float(finite.min())), float(finite.max())
     picture = Picture(
         figsize or (2.5 * columns + 0.5, 2.5 * rows),
+        layout="compressed",  # made for panels that keep their shape
         description=f"{rows} by {columns} heat maps of {queries} {ylabel} by {keys} {xlabel}, "
         f"values from {float(finite.min()):.2f} to {high:.2f}",
     )

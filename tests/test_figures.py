@@ -208,3 +208,18 @@ def test_a_cell_that_is_no_number_leaves_the_scale_alone():
 def test_a_dollar_is_a_dollar():
     picture = d2l.show_heatmaps(torch.rand(1, 1, 1, 2), "keys", "queries", xticks=["$\\x$", "a"])
     assert picture._repr_mimebundle_()[0]["image/png"]
+
+
+def test_a_row_of_panels_with_words_is_not_cut_off():
+    picture = d2l.show_heatmaps(
+        torch.rand(1, 4, 6, 7),
+        "reads English",
+        "writes French",
+        titles=["head 1", "head 2", "head 3", "head 4"],
+        xticks="i have a red car . <eos>".split(),
+        yticks="j'ai une voiture rouge . <eos>".split(),
+    )
+    file = io.BytesIO(picture._repr_mimebundle_()[0]["image/png"])
+    pixels = matplotlib.image.imread(file)[..., :3]
+    edges = (pixels[:2], pixels[-2:], pixels[:, :2], pixels[:, -2:])
+    assert all((edge == 1).all() for edge in edges)

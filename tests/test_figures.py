@@ -216,8 +216,8 @@ def test_a_row_of_panels_with_words_is_not_cut_off():
         "reads English",
         "writes French",
         titles=["head 1", "head 2", "head 3", "head 4"],
-        xticks="i have a red car . <eos>".split(),
-        yticks="j'ai une voiture rouge . <eos>".split(),
+        xticks=["i", "have", "a", "red", "car", ".", "<eos>"],
+        yticks=["j'ai", "une", "voiture", "rouge", ".", "<eos>"],
     )
     file = io.BytesIO(picture._repr_mimebundle_()[0]["image/png"])
     pixels = matplotlib.image.imread(file)[..., :3]

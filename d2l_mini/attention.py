@@ -130,6 +130,31 @@ def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
     return torch.softmax(scores.masked_fill(empty, 0), dim=-1).masked_fill(empty, 0)
 
 
+def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
+    """Raise ValueError where queries, keys and values cannot belong together."""
+    check_floats(queries, "queries")
+    shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
+    if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
+        raise ValueError(
+            "queries, keys and values must be (batch, [heads,] steps, size) with the same "
+            f"batch and heads, but have shapes {shapes}"
+        )
+    if keys.shape[-2] != values.shape[-2]:
+        raise ValueError(
+            f"each key needs one value, but there are {keys.shape[-2]} keys and "
+            f"{values.shape[-2]} values"
+        )
+
+
+def check_one_size(queries: Tensor, keys: Tensor) -> None:
+    """Raise ValueError where no dot product can be taken of a query and a key."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"queries and keys must have one size, but have {queries.shape[-1]} and "
+            f"{keys.shape[-1]}"
+        )
+
+
 class Attention(nn.Module):
     """What both forms of attention share: score, weigh, sum; and remember the weights.
 
@@ -161,7 +186,7 @@ class Attention(nn.Module):
 
         Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
         """
-        self.check_shapes(queries, keys, values)
+        check_together(queries, keys, values)
         weights = masked_softmax(self.score(queries, keys), valid_lens)
         self.attention_weights = weights.detach() if self.will_keep_weights else None
         return self.dropout(weights) @ values
@@ -170,21 +195,6 @@ class Attention(nn.Module):
     def will_keep_weights(self) -> bool:
         """Whether a call made now would keep its weights."""
         return not self.training if self.keep_weights is None else self.keep_weights
-
-    def check_shapes(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Raise ValueError where queries, keys and values cannot belong together."""
-        check_floats(queries, "queries")
-        shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
-        if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
-            raise ValueError(
-                "queries, keys and values must be (batch, [heads,] steps, size) with the same "
-                f"batch and heads, but have shapes {shapes}"
-            )
-        if keys.shape[-2] != values.shape[-2]:
-            raise ValueError(
-                f"each key needs one value, but there are {keys.shape[-2]} keys and "
-                f"{values.shape[-2]} values"
-            )
 
 
 class AdditiveAttention(Attention):
@@ -217,31 +227,34 @@ class DotProductAttention(Attention):
         """As `Attention.forward`."""
         if self.will_keep_weights:
             return super().forward(queries, keys, values, valid_lens)
-        self.check_shapes(queries, keys, values)
         self.attention_weights = None
         dropout = self.dropout.p if self.training else 0.0
-        if valid_lens is None:
-            return F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
-        scores_shape = (*queries.shape[:-1], keys.shape[-2])
-        keep = attention_mask(scores_shape, valid_lens, queries.device)
-        empty = ~keep.any(dim=-1, keepdim=True)  # kernels disagree on these rows: ours are zeros
-        output = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=keep | empty, dropout_p=dropout
-        )
-        return output.masked_fill(empty, 0)
-
-    def check_shapes(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
-        """As `Attention.check_shapes`; besides, a dot product wants two vectors of one size."""
-        super().check_shapes(queries, keys, values)
-        if queries.shape[-1] != keys.shape[-1]:
-            raise ValueError(
-                f"queries and keys must have one size, but have {queries.shape[-1]} and "
-                f"{keys.shape[-1]}"
-            )
+        return fused_attention(queries, keys, values, valid_lens, dropout)
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Queries and keys of one size -> (..., queries, keys)."""
+        check_one_size(queries, keys)
         return queries / math.sqrt(queries.shape[-1]) @ keys.transpose(-2, -1)
+
+
+def fused_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None, dropout: float
+) -> Tensor:
+    """Return what `DotProductAttention` does, by PyTorch's kernel, which never stores the weights.
+
+    `dropout` is the share of weights to drop; the rest is as in `Attention.forward`.
+    """
+    check_together(queries, keys, values)
+    check_one_size(queries, keys)
+    if valid_lens is None:
+        return F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+    scores_shape = (*queries.shape[:-1], keys.shape[-2])
+    keep = attention_mask(scores_shape, valid_lens, queries.device)
+    empty = ~keep.any(dim=-1, keepdim=True)  # kernels disagree on these rows: ours are zeros
+    output = F.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=keep | empty, dropout_p=dropout
+    )
+    return output.masked_fill(empty, 0)
 
 
 def split_heads(X: Tensor, num_heads: int) -> Tensor:

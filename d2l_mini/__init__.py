@@ -14,7 +14,12 @@ from d2l_mini.training import *
 from d2l_mini.transformer import *
 from d2l_mini.translation import *
 
-_FIGURES = ["Picture", "show_heatmaps"]  # matplotlib loads when one of them is first used
+_FIGURES = [
+    "Picture",
+    "show_bars",
+    "show_curves",
+    "show_heatmaps",
+]  # matplotlib loads when one of them is first used
 
 __all__ = [
     "torch",

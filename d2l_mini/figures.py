@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import torch
 from matplotlib.figure import Figure
 
-__all__ = ["Picture", "show_heatmaps"]
+__all__ = ["Picture", "show_bars", "show_curves", "show_heatmaps"]
+
+# Okabe and Ito's colours, told apart with any kind of colour vision; the strokes and marks say the
+# same without colour.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STROKES = ("-", "--", "-.", ":")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 class Picture(Figure):
@@ -28,7 +35,7 @@ class Picture(Figure):
         width, height = (round(96 * inches) for inches in self.get_size_inches())
         return (
             {"image/png": file.getvalue(), "text/plain": self.description or repr(self)},
-            {"image/png": {"width": width, "height": height}},
+            {"image/png": {"width": width, "height": height, "alt": self.description}},
         )
 
 
@@ -42,6 +49,7 @@ def show_heatmaps(
     *,
     xticks: Sequence[str] | None = None,
     yticks: Sequence[str] | None = None,
+    fmt: str | None = None,
 ) -> Picture:
     """Draw a grid of heat maps on one shared colour scale (book, section 11.1).
 
@@ -50,6 +58,7 @@ def show_heatmaps(
     titles          one for each column
     figsize         of the whole picture, in inches; None = 2 inches and a half a panel
     xticks, yticks  a label for each key and each query
+    fmt             writes each value into its cell, as in ".2f"; None = no values
 
     Raises ValueError if the matrices have other dimensions or a list of labels another length.
     """
@@ -60,13 +69,9 @@ def show_heatmaps(
             f"{tuple(matrices.shape)}"
         )
     rows, columns, queries, keys = matrices.shape
-    for name, labels, size in (
-        ("titles", titles, columns),
-        ("xticks", xticks, keys),
-        ("yticks", yticks, queries),
-    ):
-        if labels is not None and len(labels) != size:
-            raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
+    _check_labels(
+        ("titles", titles, columns), ("xticks", xticks, keys), ("yticks", yticks, queries)
+    )
     finite = matrices[matrices.isfinite()]  # other cells stay blank
     if len(finite) == 0:
         raise ValueError("matrices hold no finite number, so there is nothing to draw")
@@ -81,6 +86,8 @@ def show_heatmaps(
     for i, row in enumerate(grid):
         for j, axes in enumerate(row):
             image = axes.imshow(matrices[i, j].numpy(), cmap=cmap, vmin=low, vmax=high)
+            if fmt is not None:
+                _write_values(axes, image, matrices[i, j], fmt)
             if i == rows - 1:
                 axes.set_xlabel(xlabel)
             if j == 0:
@@ -93,6 +100,100 @@ def show_heatmaps(
                 axes.set_yticks(range(queries), yticks, parse_math=False)
     picture.colorbar(image, ax=grid, shrink=0.6)
     return picture
+
+
+def _write_values(axes, image, matrix: torch.Tensor, fmt: str) -> None:
+    """Write the values of a heat map into its cells, white on dark ones."""
+    for i, row in enumerate(matrix.tolist()):
+        for j, value in enumerate(row):
+            red, green, blue, _ = image.cmap(image.norm(value))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            color = "white" if dark else "black"
+            text = format(value, fmt)
+            axes.text(j, i, text, ha="center", va="center", size="small", color=color)
+
+
+def show_curves(
+    x: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    xlabel: str,
+    ylabel: str,
+    *,
+    xscale: str = "linear",
+    yscale: str = "linear",
+    figsize: tuple[float, float] = (5, 3),
+) -> Picture:
+    """Draw curves over one axis; each has its colour, its stroke and its mark.
+
+    x        the points at which all curves are measured
+    curves   for each name, a value at each point
+
+    Raises ValueError if a curve has another number of values than there are points.
+    """
+    x = _as_tensor(x).tolist()
+    picture = Picture(figsize)
+    axes = picture.subplots()
+    said = []
+    looks = zip(cycle(COLORS), cycle(STROKES), cycle(MARKS), strict=False)
+    for (name, values), (color, stroke, mark) in zip(curves.items(), looks, strict=False):
+        values = _as_tensor(values).detach().float().tolist()
+        if len(values) != len(x):
+            raise ValueError(f"the curve {name!r} has {len(values)} values for {len(x)} points")
+        axes.plot(x, values, stroke, color=color, marker=mark if len(x) <= 16 else "", label=name)
+        said.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}")
+    axes.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)
+    axes.grid(alpha=0.4)
+    axes.legend()
+    picture.description = f"{ylabel} against {xlabel}, {x[0]:g} to {x[-1]:g}: {'; '.join(said)}"
+    return picture
+
+
+def show_bars(
+    heights,
+    xlabel: str,
+    ylabel: str,
+    titles: Sequence[str] | None = None,
+    *,
+    xticks: Sequence[str] | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Picture:
+    """Draw panels of bars side by side, all on one scale.
+
+    heights  (panels, bars)
+    titles   one for each panel
+    xticks   a label for each bar
+
+    Raises ValueError if the heights have other dimensions or a list of labels another length.
+    """
+    heights = _as_tensor(heights).detach().float().cpu()
+    if heights.dim() != 2 or 0 in heights.shape:
+        raise ValueError(f"heights must be (panels, bars), but have shape {tuple(heights.shape)}")
+    panels, bars = heights.shape
+    _check_labels(("titles", titles, panels), ("xticks", xticks, bars))
+    picture = Picture(figsize or (2.5 * panels + 0.5, 2.2))
+    said = []
+    for i, axes in enumerate(
+        picture.subplots(1, panels, sharex=True, sharey=True, squeeze=False)[0]
+    ):
+        axes.bar(range(bars), heights[i].tolist(), color=COLORS[0])
+        axes.set_xlabel(xlabel)
+        if i == 0:
+            axes.set_ylabel(ylabel)
+        if titles is not None:
+            axes.set_title(titles[i])
+        if xticks is not None:
+            axes.set_xticks(range(bars), xticks, rotation=90, parse_math=False)
+        low, high = heights[i].min(), heights[i].max()
+        said.append(f"{titles[i] if titles else f'panel {i + 1}'} from {low:.2f} to {high:.2f}")
+    picture.description = f"bars of {ylabel} for {bars} {xlabel}: {'; '.join(said)}"
+    return picture
+
+
+def _check_labels(*lists: tuple[str, Sequence[str] | None, int]) -> None:
+    """Raise ValueError where a list of labels has another length than what it labels."""
+    for name, labels, size in lists:
+        if labels is not None and len(labels) != size:
+            raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
 
 
 def _as_tensor(matrices) -> torch.Tensor:

@@ -276,9 +276,9 @@ def mend_metadata(page: Page, project: Project) -> Iterator[Finding]:
 
 
 def image_sizes(output: NotebookNode) -> dict[str, dict[str, int]]:
-    """The width and height of each image of an output, where they are stated."""
+    """The width, height and words of each image of an output, where they are stated."""
     sizes = {
-        mime: {key: value for key, value in about.items() if key in ("width", "height")}
+        mime: {key: value for key, value in about.items() if key in ("width", "height", "alt")}
         for mime, about in output.get("metadata", {}).items()
         if mime in output.data and isinstance(about, dict)
     }

@@ -1,0 +1,236 @@
+"""The interactive views: each is a drawing function of its settings, and controls that set them.
+
+Where there is no kernel (GitHub, a printed page) a view shows the picture of its defaults.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Callable, Sequence
+
+import ipywidgets as widgets
+import torch
+from matplotlib.axes import Axes
+from matplotlib.markers import CARETLEFT
+
+from d2l_mini.attention import attention_mask, masked_softmax
+from d2l_mini.figures import COLORS, Picture
+from d2l_mini.transformer import causal_lens
+
+__all__ = ["Explorer", "draw_masks", "draw_softmax", "explore_masks", "explore_softmax"]
+
+
+class Explorer(widgets.VBox):
+    """Controls, the picture that they set, and a line that says in words what it shows.
+
+    draw      the settings, by name -> a `Picture` whose description is that line; a ValueError's
+              sentence is shown to the reader
+    controls  for each setting its control, whose value is the default
+    """
+
+    def __init__(self, draw: Callable[..., Picture], **controls: widgets.ValueWidget):
+        self.draw = draw
+        self.controls = controls
+        self.image = widgets.Image(format="png", layout={"max_width": "100%"})
+        self.words = widgets.HTML()
+        self.redraw()
+        for control in controls.values():
+            control.style.description_width = "initial"
+            control.continuous_update = False
+            control.observe(self.redraw, names="value")
+        row = widgets.Box(list(controls.values()), layout={"flex_flow": "row wrap"})
+        super().__init__([row, self.image, self.words])
+
+    def redraw(self, change=None) -> None:
+        """Put the picture of the present settings in place of the last, or say what is wrong."""
+        try:
+            picture = self.draw(**{name: control.value for name, control in self.controls.items()})
+            data, metadata = picture._repr_mimebundle_()
+        except Exception as error:
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            self.words.value = (
+                f"<b>⚠ {html.escape(kind + str(error))}</b> (The picture is the last.)"
+            )
+            raise
+        self.picture = picture
+        self.image.value = data["image/png"]
+        self.image.width = str(metadata["image/png"]["width"])
+        self.image.tooltip = picture.description
+        self.words.value = html.escape(picture.description)
+
+    def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
+        """What Jupyter shows: the view, and for where it cannot live the picture and its line."""
+        line = textwrap.fill(self.picture.description, round(14 * self.picture.get_figwidth()))
+        self.picture.supxlabel(line, size="small")
+        data, metadata = self.picture._repr_mimebundle_()
+        return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
+
+
+def panels(
+    columns: int,
+    width: float,
+    height: float,
+    *,
+    wspace: float = 0.9,
+    right: float = 0.3,
+    top: float = 0.4,
+) -> tuple[Picture, list[Axes]]:
+    """A picture with a row of panels in fixed places, and its axes; sizes are inches.
+
+    To lay out a picture anew takes longer than to draw it. There is room below for two lines.
+    """
+    left, bottom = 0.9, 1.2
+    total = left + columns * width + (columns - 1) * wspace + right
+    high = bottom + height + top
+    picture = Picture((total, high), layout="none")
+    places = [(left + i * (width + wspace), bottom, width, height) for i in range(columns)]
+    axes = [picture.add_axes((x / total, y / high, w / total, h / high)) for x, y, w, h in places]
+    return picture, axes
+
+
+# Notebook 01 ---------------------------------------------------------------------------------
+
+
+def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
+    """The scores of eight random keys of this width for one query, and their softmax."""
+    vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width]
+    scores = vectors[1:] @ vectors[0] / temperature
+    if scaled:
+        scores = scores / width**0.5
+    weights = torch.softmax(scores, dim=-1)
+    picture, (left, right) = panels(2, 2.8, 2)
+    for axes, heights, name in ((left, scores, "score"), (right, weights, "weight")):
+        axes.bar(range(1, 9), heights.tolist(), color=COLORS[0])
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(xlabel="key", ylabel=name, xticks=range(1, 9))
+    right.set_ylim(0, 1)
+    slope = torch.diag(weights) - torch.outer(weights, weights)
+    picture.description = (
+        f"{width} numbers a vector, temperature {temperature:.2g}, "
+        f"{'divided' if scaled else 'not divided'} by the root of the width: the scores' standard "
+        f"deviation is {scores.std():.2f}, the largest weight {weights.max():.2f}, the largest "
+        f"slope of a weight {slope.abs().max():.2g}."
+    )
+    return picture
+
+
+def explore_softmax() -> Explorer:
+    """Width, temperature and scaling against the softmax of eight scores."""
+    return Explorer(
+        draw_softmax,
+        width=widgets.SelectionSlider(
+            options=[2**i for i in range(1, 11)], value=64, description="width d"
+        ),
+        temperature=widgets.FloatLogSlider(1, min=-1, max=1, step=0.1, description="temperature"),
+        scaled=widgets.Checkbox(False, description="divide by √d"),
+    )
+
+
+SOURCE = ("the", "red", "car", "stops", "here", ".")
+TARGET = ("la", "voiture", "rouge", "s'arrête", "ici", ".")
+
+
+def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Picture:
+    """Who may look at whom in one sentence of a padded batch, in the three kinds of attention.
+
+    source, target  the valid lengths of the batch, as typed
+    sentence        which of the batch is shown, from 1
+    decoder_mask    of the decoder's self-attention: "causal", "padding" or "both"
+    """
+    source_lens = read_lens(source, len(SOURCE), "source lengths")
+    target_lens = read_lens(target, len(TARGET), "target lengths")
+    if len(source_lens) != len(target_lens):
+        raise ValueError(
+            f"each sentence needs two lengths, but there are {len(source_lens)} source lengths and "
+            f"{len(target_lens)} target lengths"
+        )
+    if sentence > len(source_lens):
+        raise ValueError(f"there is no sentence {sentence}: the batch has {len(source_lens)}")
+    reads, writes = source_lens[sentence - 1], target_lens[sentence - 1]
+    read, written = padded(SOURCE, reads), padded(TARGET, writes)
+    decoder_keys = len(TARGET) if decoder_mask == "causal" else writes
+    kinds = {
+        "encoder self-attention": (read, read, reads, False),
+        "decoder self-attention": (written, written, decoder_keys, decoder_mask != "padding"),
+        "cross-attention": (written, read, reads, False),
+    }
+    picture, grid = panels(3, 2.3, 2.3, wspace=1.0, right=1.1, top=0.8)
+    used = [
+        draw_weights(axes, title, *kind)
+        for axes, (title, kind) in zip(grid, kinds.items(), strict=True)
+    ]
+    finish_weights(picture, grid)
+    picture.description = (
+        f"Sentence {sentence} of {len(source_lens)}: {reads} of {len(SOURCE)} source steps and "
+        f"{writes} of {len(TARGET)} target steps are words. A query may use a key in {used[0]} of "
+        f"36 cells in the encoder, {used[1]} of 36 in the decoder, {used[2]} of 36 between them."
+    )
+    return picture
+
+
+def read_lens(text: str, steps: int, name: str) -> list[int]:
+    """Lengths out of what was typed, such as "3, 5"; ValueError says what is wrong."""
+    try:
+        lens = [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise ValueError(f"{name} must be whole numbers such as 3, 5, but are {text!r}") from None
+    if not lens or min(lens) < 0 or max(lens) > steps:
+        raise ValueError(f"{name} must be numbers in 0 ... {steps}, but are {text!r}")
+    return lens
+
+
+def padded(words: Sequence[str], length: int) -> list[str]:
+    """The first words, then <pad>."""
+    return [*words[:length], *["<pad>"] * (len(words) - length)]
+
+
+def draw_weights(
+    axes: Axes, title: str, queries: Sequence[str], keys: Sequence[str], num_keys: int, causal: bool
+) -> int:
+    """Draw the softmax of random scores, marks where a mask is; return how many cells it leaves.
+
+    queries, keys  their words
+    num_keys       how many leading keys are not padding
+    causal         whether each query may use itself and what came before only
+    """
+    later = causal_lens(1, len(queries), 0, torch.device("cpu")) if causal else len(keys)
+    valid_lens = torch.clamp(torch.full((1, len(queries)), num_keys), max=later)
+    scores = torch.randn(1, len(queries), len(keys), generator=torch.Generator().manual_seed(0))
+    keep = attention_mask(scores.shape, valid_lens, scores.device)[0]
+    weights = masked_softmax(scores, valid_lens)[0]
+    axes.set_facecolor("0.88")  # where the mask is, and in no red of the scale
+    axes.imshow(weights.masked_fill(~keep, torch.nan).numpy(), cmap="Reds", vmin=0, vmax=1)
+    cells = torch.cartesian_prod(torch.arange(len(queries)), torch.arange(len(keys)))
+    for name, mark, masked in (
+        ("padding", "x", cells[:, 1] >= num_keys),
+        ("later step", CARETLEFT, (cells[:, 1] > cells[:, 0]) & causal),
+    ):
+        rows, columns = cells[masked].T.tolist()
+        axes.scatter(columns, rows, s=25, marker=mark, color="0.3", linewidth=1, label=name)
+    axes.set(title=title, xlabel="keys", ylabel="queries")
+    axes.set_xticks(range(len(keys)), keys, rotation=90)
+    axes.set_yticks(range(len(queries)), queries)
+    axes.tick_params(length=0)
+    return int(keep.sum())
+
+
+def finish_weights(picture: Picture, grid: Sequence[Axes]) -> None:
+    """Add to panels of `draw_weights` what their marks and their colours mean."""
+    picture.legend(*grid[0].get_legend_handles_labels(), loc="upper center", ncols=2, frameon=False)
+    x, y, width, height = grid[-1].get_position().bounds
+    bar = picture.add_axes((x + width + 0.02, y, 0.012, height))
+    picture.colorbar(grid[-1].images[0], cax=bar, label="weight", ticks=(0, 0.5, 1))
+
+
+def explore_masks() -> Explorer:
+    """The lengths of a batch of three sentences against the masks and the softmax rows."""
+    return Explorer(
+        draw_masks,
+        source=widgets.Text("6, 4, 3", description="source lengths"),
+        target=widgets.Text("6, 3, 5", description="target lengths"),
+        sentence=widgets.Dropdown(options=[1, 2, 3], value=2, description="show sentence"),
+        decoder_mask=widgets.Dropdown(
+            options=["causal", "padding", "both"], value="causal", description="decoder's mask"
+        ),
+    )

@@ -28,13 +28,23 @@ class Picture(Figure):
         super().__init__(*args, **{"layout": "constrained", **kwargs})
         self.description = description
 
+    def png(self, sharpness: float = 2) -> bytes:
+        """Return the picture as a PNG file, with this many dots for one of a plain screen."""
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=96 * sharpness)
+        return file.getvalue()
+
+    @property
+    def screen_size(self) -> tuple[int, int]:
+        """Width and height in dots of a plain screen."""
+        width, height = (round(96 * inches) for inches in self.get_size_inches())
+        return width, height
+
     def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
         """What Jupyter shows: twice the dots of a plain screen, at the plain size."""
-        file = io.BytesIO()
-        self.savefig(file, format="png", dpi=192)
-        width, height = (round(96 * inches) for inches in self.get_size_inches())
+        width, height = self.screen_size
         return (
-            {"image/png": file.getvalue(), "text/plain": self.description or repr(self)},
+            {"image/png": self.png(), "text/plain": self.description or repr(self)},
             {"image/png": {"width": width, "height": height, "alt": self.description}},
         )
 

@@ -342,7 +342,8 @@ def keep_attention_weights(net: nn.Module, keep: bool | None) -> Iterator[None]:
 
     Kept weights cost the fused kernel; afterwards each attention is as it was.
     """
-    attentions = [module for module in net.modules() if isinstance(module, Attention)]
+    # By its attribute, not its class: a reader's own copy of the class counts too.
+    attentions = [module for module in net.modules() if hasattr(module, "keep_weights")]
     before = [attention.keep_weights for attention in attentions]
     for attention in attentions:
         attention.keep_weights = keep

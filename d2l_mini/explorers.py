@@ -13,6 +13,7 @@ import ipywidgets as widgets
 import torch
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETLEFT
+from torch import Tensor
 
 from d2l_mini.attention import attention_mask, masked_softmax
 from d2l_mini.figures import COLORS, Picture
@@ -61,8 +62,8 @@ class Explorer(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""
-        line = textwrap.fill(self.picture.description, round(14 * self.picture.get_figwidth()))
-        self.picture.supxlabel(line, size="small")
+        line = textwrap.fill(self.picture.description, round(12 * self.picture.get_figwidth()))
+        self.picture.supxlabel(line, size="medium")
         data, metadata = self.picture._repr_mimebundle_()
         return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
 
@@ -73,14 +74,15 @@ def panels(
     height: float,
     *,
     wspace: float = 0.9,
+    left: float = 0.8,
     right: float = 0.3,
+    bottom: float = 1.0,
     top: float = 0.4,
 ) -> tuple[Picture, list[Axes]]:
     """A picture with a row of panels in fixed places, and its axes; sizes are inches.
 
     To lay out a picture anew takes longer than to draw it. There is room below for two lines.
     """
-    left, bottom = 0.9, 1.2
     total = left + columns * width + (columns - 1) * wspace + right
     high = bottom + height + top
     picture = Picture((total, high), layout="none")
@@ -155,10 +157,11 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
         "decoder self-attention": (written, written, decoder_keys, decoder_mask != "padding"),
         "cross-attention": (written, read, reads, False),
     }
-    picture, grid = panels(3, 2.3, 2.3, wspace=1.0, right=1.1, top=0.8)
+    picture, grid = panels(3, 1.9, 1.9, wspace=0.95, left=0.9, right=0.9, bottom=1.2, top=0.8)
+    scores = torch.randn(3, len(TARGET), len(SOURCE), generator=torch.Generator().manual_seed(0))
     used = [
-        draw_weights(axes, title, *kind)
-        for axes, (title, kind) in zip(grid, kinds.items(), strict=True)
+        draw_weights(axes, title, s, *kind)
+        for axes, s, (title, kind) in zip(grid, scores, kinds.items(), strict=True)
     ]
     finish_weights(picture, grid)
     picture.description = (
@@ -186,19 +189,25 @@ def padded(words: Sequence[str], length: int) -> list[str]:
 
 
 def draw_weights(
-    axes: Axes, title: str, queries: Sequence[str], keys: Sequence[str], num_keys: int, causal: bool
+    axes: Axes,
+    title: str,
+    scores: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    num_keys: int,
+    causal: bool,
 ) -> int:
-    """Draw the softmax of random scores, marks where a mask is; return how many cells it leaves.
+    """Draw the masked softmax of scores, with marks at the mask; return how many pairs it leaves.
 
+    scores         (queries, keys)
     queries, keys  their words
     num_keys       how many leading keys are not padding
     causal         whether each query may use itself and what came before only
     """
-    later = causal_lens(1, len(queries), 0, torch.device("cpu")) if causal else len(keys)
-    valid_lens = torch.clamp(torch.full((1, len(queries)), num_keys), max=later)
-    scores = torch.randn(1, len(queries), len(keys), generator=torch.Generator().manual_seed(0))
-    keep = attention_mask(scores.shape, valid_lens, scores.device)[0]
-    weights = masked_softmax(scores, valid_lens)[0]
+    later = causal_lens(1, len(queries), 0, scores.device) if causal else len(keys)
+    valid_lens = torch.full((1, len(queries)), num_keys).clamp(max=later)
+    keep = attention_mask((1, *scores.shape), valid_lens, scores.device)[0]
+    weights = masked_softmax(scores[None], valid_lens)[0]
     axes.set_facecolor("0.88")  # where the mask is, and in no red of the scale
     axes.imshow(weights.masked_fill(~keep, torch.nan).numpy(), cmap="Reds", vmin=0, vmax=1)
     cells = torch.cartesian_prod(torch.arange(len(queries)), torch.arange(len(keys)))

@@ -149,6 +149,70 @@ def test_labels_of_another_number_are_refused_with_both_numbers(name, size, chan
         show(make_matrices(), **{name: ["word"] * (size + change)})
 
 
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_values_are_written_into_their_cells_in_a_colour_that_can_be_read(value):
+    [axes] = panels(show(torch.tensor([[[[value, 0.0], [1.0, 0.5]]]]), fmt=".1f"))
+    texts = {text.get_position(): text for text in axes.texts}
+    shown = {place: text.get_text() for place, text in texts.items()}
+    assert shown == {(0, 0): f"{value:.1f}", (1, 0): "0.0", (0, 1): "1.0", (1, 1): "0.5"}
+    assert texts[0, 1].get_color() == "white"
+    assert texts[1, 0].get_color() == "black"
+
+
+# Curves and bars -----------------------------------------------------------------------------
+
+
+def test_curves_are_told_apart_without_colour_and_named():
+    picture = d2l.show_curves([1, 2, 4], {"a": [1, 2, 3], "b": torch.tensor([3.0, 2, 1])}, "x", "y")
+    [axes] = picture.axes
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1, 2, 3], [3, 2, 1]]
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[1, 2, 4]] * 2
+    for get in ("get_color", "get_linestyle", "get_marker"):
+        assert len({getattr(line, get)() for line in axes.lines}) == 2
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x", "y")
+    assert picture.description == "y against x, 1 to 4: a from 1 to 3; b from 3 to 1"
+
+
+def test_a_logarithmic_axis_names_the_points_measured():
+    [axes] = d2l.show_curves([2, 8, 1024], {"a": [1, 2, 3]}, "x", "y", xscale="log").axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "8", "1024"]
+    assert axes.get_xscale() == "log"
+    assert axes.get_yscale() == "linear"
+
+
+def test_a_curve_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="the curve 'b' has 2 values for 3 points"):
+        d2l.show_curves([1, 2, 3], {"a": [1, 2, 3], "b": [1, 2]}, "x", "y")
+
+
+def test_bars_share_one_scale():
+    heights = torch.tensor([[0.5, 1.0, 0.0], [0.1, 0.2, 0.3]])
+    picture = d2l.show_bars(heights, "key", "weight", ["one", "two"], xticks=["a", "b", "c"])
+    for axes, row, title in zip(picture.axes, heights, ["one", "two"], strict=True):
+        assert [bar.get_height() for bar in axes.patches] == pytest.approx(row.tolist())
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "c"]
+        assert (axes.get_title(), axes.get_xlabel()) == (title, "key")
+    assert len({axes.get_ylim() for axes in picture.axes}) == 1
+    assert picture.axes[0].get_ylabel() == "weight"
+    said = "bars of weight for 3 key: one from 0.00 to 1.00; two from 0.10 to 0.30"
+    assert picture.description == said
+
+
+@pytest.mark.parametrize(
+    ("heights", "labels", "message"),
+    [
+        (torch.rand(3), {}, "must be (panels, bars), but have shape (3,)"),
+        (torch.rand(2, 0), {}, "must be (panels, bars), but have shape (2, 0)"),
+        (torch.rand(2, 3), {"titles": ["one"]}, "1 titles for 2 of them"),
+        (torch.rand(2, 3), {"xticks": ["one"]}, "1 xticks for 3 of them"),
+    ],
+)
+def test_bars_that_do_not_fit_are_refused(heights, labels, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        d2l.show_bars(heights, "key", "weight", **labels)
+
+
 # How a notebook shows it ---------------------------------------------------------------------
 
 
@@ -158,12 +222,21 @@ def test_jupyter_gets_twice_the_dots_at_the_plain_size():
     data, metadata = picture._repr_mimebundle_()
     assert data["image/png"].startswith(b"\x89PNG")
     assert dots(picture).shape[:2] == (2 * 2 * 96, 2 * 3 * 96)
-    assert metadata["image/png"] == {"width": 3 * 96, "height": 2 * 96}
+    assert metadata["image/png"] == {"width": 3 * 96, "height": 2 * 96, "alt": ""}
+
+
+def test_the_palette_changes_no_colour_that_one_could_see():
+    picture = d2l.Picture((4, 2), layout="none")
+    picture.subplots().imshow(torch.rand(20, 40), cmap="RdBu")
+    sharp = matplotlib.image.imread(io.BytesIO(picture.png()), format="png")[..., :3]
+    assert np.abs(dots(picture)[..., :3] - sharp).max() < 0.05
+    assert len(picture._repr_mimebundle_()[0]["image/png"]) < 0.6 * len(picture.png())
 
 
 def test_a_picture_has_words_for_those_who_do_not_see_it():
-    data, _ = show(make_matrices())._repr_mimebundle_()
+    data, metadata = show(make_matrices())._repr_mimebundle_()
     text = data["text/plain"]
+    assert metadata["image/png"]["alt"] == text
     assert text.startswith("1 by 5 heat maps of 3 queries by 4 keys, values from ")
     assert f"{float(make_matrices().max()):.2f}" in text
     data, _ = d2l.Picture(description="a curve that falls")._repr_mimebundle_()

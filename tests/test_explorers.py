@@ -1,0 +1,227 @@
+"""Interactive views: driven as functions at the ends of their controls, and as a reader does."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import itertools
+import re
+
+import ipywidgets as widgets
+import matplotlib.image
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+import d2l_mini as d2l
+from d2l_mini import explorers
+
+VIEWS = [getattr(explorers, name) for name in explorers.__all__ if name.startswith("explore_")]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def extremes(control: widgets.ValueWidget) -> list:
+    """The values at the ends of a control; of a text, what it holds."""
+    if isinstance(control, widgets.FloatLogSlider):
+        return [control.base**control.min, control.base**control.max]
+    if hasattr(control, "min"):
+        return [control.min, control.max]
+    if hasattr(control, "options"):
+        values = [value for _, value in control._options_full]
+        return [values[0], values[-1]]
+    if isinstance(control, widgets.Checkbox):
+        return [False, True]
+    return [control.value]
+
+
+def picture_of(explorer: explorers.Explorer) -> bytes:
+    return explorer.image.value
+
+
+@pytest.fixture(params=VIEWS, ids=lambda view: view.__name__)
+def view(request) -> explorers.Explorer:
+    return request.param()
+
+
+# Every view ----------------------------------------------------------------------------------
+
+
+def test_there_is_a_view_for_each_drawing_function():
+    drawn = {name[5:] for name in explorers.__all__ if name.startswith("draw_")}
+    assert drawn == {view.__name__[8:] for view in VIEWS}
+
+
+def test_a_view_draws_at_all_ends_of_its_controls(view):
+    drawn, explained = set(), []
+    for values in itertools.product(*map(extremes, view.controls.values())):
+        try:
+            picture = view.draw(**dict(zip(view.controls, values, strict=True)))
+        except ValueError as error:  # a combination that cannot be
+            explained.append(str(error))
+            continue
+        drawn.add(picture.description)
+        assert isinstance(picture, Figure)
+        assert picture.png()[:4] == b"\x89PNG"
+    assert len(drawn) > 1
+    assert all(re.search(r"\d.* .*\d", message) for message in explained)  # with both numbers
+
+
+def test_each_control_has_a_name_redraws_at_the_end_of_a_move_and_changes_the_view(view):
+    for control in view.controls.values():
+        assert control.description
+        assert not getattr(control, "continuous_update", False)
+        before = control.value
+        seen = set()
+        for value in extremes(control):
+            control.value = value
+            seen.add((picture_of(view), view.words.value))
+        control.value = before
+        assert len(seen) == len(extremes(control))
+
+
+def test_a_picture_says_what_it_shows_to_all(view):
+    data, metadata = view._repr_mimebundle_()
+    assert set(data) >= {WIDGET, "image/png", "text/plain"}
+    line = view.picture.description
+    assert data["text/plain"] == metadata["image/png"]["alt"] == view.image.tooltip == line
+    drawn = [text.get_text() for text in view.picture.texts] + [view.picture.get_supxlabel()]
+    assert line in " ".join(drawn).replace("\n", " ")
+
+
+def test_the_line_below_a_picture_is_not_cut_off(view):
+    data, _ = view._repr_mimebundle_()
+    pixels = matplotlib.image.imread(io.BytesIO(data["image/png"]), format="png")[..., :3]
+    edges = (pixels[:2], pixels[-2:], pixels[:, :2], pixels[:, -2:])
+    assert all((edge == 1).all() for edge in edges)
+
+
+def test_a_view_keeps_one_picture_and_leaves_no_figure_behind(view):
+    from matplotlib import pyplot
+
+    image = view.image
+    for control in view.controls.values():
+        for value in extremes(control):
+            control.value = value
+    assert view.children[1] is image
+    assert len(view.children) == 3
+    assert pyplot.get_fignums() == []
+
+
+def test_the_same_settings_give_the_same_picture(view):
+    torch.manual_seed(1)
+    settings = {name: control.value for name, control in view.controls.items()}
+    first = view.draw(**settings).png()
+    state = torch.get_rng_state()
+    assert view.draw(**settings).png() == first
+    assert torch.equal(torch.get_rng_state(), state)  # a view leaves the notebook's seed alone
+
+
+def test_settings_are_named_as_in_the_drawing_function(view):
+    assert list(inspect.signature(view.draw).parameters) == list(view.controls)
+
+
+# What is wrong is said -----------------------------------------------------------------------
+
+
+def failing(number: int) -> d2l.Picture:
+    if number == 3:
+        raise ValueError("3 is <too much>")
+    if number == 4:
+        raise KeyError("a fault of ours")
+    return d2l.Picture((1, 1), description=f"the number {number}")
+
+
+def test_a_setting_that_cannot_be_is_explained_and_the_next_one_heals_it():
+    view = explorers.Explorer(failing, number=widgets.IntSlider(1, 1, 5, description="number"))
+    with pytest.raises(ValueError, match="too much"):
+        view.controls["number"].value = 3
+    assert "⚠ 3 is &lt;too much&gt;" in view.words.value
+    assert "ValueError" not in view.words.value
+    view.controls["number"].value = 5
+    assert view.words.value == "the number 5"
+
+
+def test_a_fault_of_ours_is_shown_with_its_kind_and_reaches_the_tests():
+    view = explorers.Explorer(failing, number=widgets.IntSlider(1, 1, 5, description="number"))
+    with pytest.raises(KeyError):
+        view.controls["number"].value = 4
+    assert "⚠ KeyError: " in view.words.value
+
+
+# Notebook 01 ---------------------------------------------------------------------------------
+
+
+def test_dividing_by_the_root_does_what_the_temperature_can():
+    by_root = explorers.draw_softmax(64, 1, True).axes
+    by_temperature = explorers.draw_softmax(64, 8, False).axes
+    for a, b in zip(by_root, by_temperature, strict=True):
+        heights = [[bar.get_height() for bar in axes.patches] for axes in (a, b)]
+        assert heights[0] == pytest.approx(heights[1], rel=1e-5)
+    plain = explorers.draw_softmax(1024, 1, False).axes[1]
+    assert sum(bar.get_height() for bar in plain.patches) == pytest.approx(1, abs=1e-6)
+    assert max(bar.get_height() for bar in plain.patches) > 0.99
+
+
+def masks(source="6, 4, 3", target="6, 3, 5", sentence=2, decoder_mask="causal"):
+    """The weights drawn in each panel, masked cells as NaN."""
+    picture = explorers.draw_masks(source, target, sentence, decoder_mask)
+    shown = [
+        axes.images[0].get_array().filled(float("nan")) for axes in picture.axes if axes.images
+    ]
+    return [torch.tensor(weights) for weights in shown], picture
+
+
+@pytest.mark.parametrize("decoder_mask", ["causal", "padding", "both"])
+def test_the_workbench_masks_what_the_model_masks(decoder_mask):
+    (encoder, decoder, cross), picture = masks(decoder_mask=decoder_mask)
+    rows, columns = torch.meshgrid(torch.arange(6), torch.arange(6), indexing="ij")
+    causal, padding = columns > rows, columns >= 3
+    expected = {"causal": causal, "padding": padding, "both": causal | padding}[decoder_mask]
+    assert torch.equal(encoder.isnan(), columns >= 4)
+    assert torch.equal(cross.isnan(), columns >= 4)
+    assert torch.equal(decoder.isnan(), expected)
+    for weights in (encoder, decoder, cross):
+        torch.testing.assert_close(weights.nansum(dim=-1), torch.ones(6))
+    left = [int((~weights.isnan()).sum()) for weights in (encoder, decoder, cross)]
+    assert [f" {number} " in picture.description for number in left] == [True] * 3
+
+
+def test_for_words_a_causal_mask_hides_padding_already():
+    rows = [masks(decoder_mask=mask)[0][1][:3] for mask in ("causal", "both")]
+    torch.testing.assert_close(*rows, equal_nan=True)
+
+
+def test_the_words_stand_beside_their_rows_and_columns():
+    _, picture = masks()
+    titles = [axes.get_title() for axes in picture.axes]
+    cross = picture.axes[titles.index("cross-attention")]
+    below = [text.get_text() for text in cross.texts if text.get_rotation() == 90]
+    beside = [text.get_text() for text in cross.texts if text.get_rotation() == 0]
+    assert below == ["the", "red", "car", "stops", "<pad>", "<pad>"]
+    assert beside == ["la", "voiture", "rouge", "<pad>", "<pad>", "<pad>"]
+
+
+def test_a_length_of_0_leaves_nothing():
+    (encoder, decoder, cross), _ = masks("0", "6", 1)
+    assert cross.isnan().all()
+    assert encoder.isnan().all()
+    assert not decoder.isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"source": "6, x, 3"},
+            "source lengths must be whole numbers such as 3, 5, but are '6, x",
+        ),
+        ({"source": "6, 7, 3"}, "source lengths must be numbers in 0 ... 6"),
+        ({"target": "6, -1, 3"}, "target lengths must be numbers in 0 ... 6"),
+        ({"target": ""}, "target lengths must be numbers in 0 ... 6"),
+        ({"target": "1, 2"}, "there are 3 source lengths and 2 target lengths"),
+        ({"source": "1", "target": "2", "sentence": 3}, "no sentence 3: the batch has 1"),
+    ],
+)
+def test_lengths_that_cannot_be_are_explained(settings, message):
+    with pytest.raises(ValueError, match=message):
+        masks(**settings)

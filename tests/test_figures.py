@@ -227,7 +227,7 @@ def test_jupyter_gets_twice_the_dots_at_the_plain_size():
 
 def test_the_palette_changes_no_colour_that_one_could_see():
     picture = d2l.Picture((4, 2), layout="none")
-    picture.subplots().imshow(torch.rand(20, 40), cmap="RdBu")
+    picture.subplots().imshow(torch.rand(20, 40).numpy(), cmap="RdBu")
     sharp = matplotlib.image.imread(io.BytesIO(picture.png()), format="png")[..., :3]
     assert np.abs(dots(picture)[..., :3] - sharp).max() < 0.05
     assert len(picture._repr_mimebundle_()[0]["image/png"]) < 0.6 * len(picture.png())

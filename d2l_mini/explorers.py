@@ -5,6 +5,7 @@ Where there is no kernel (GitHub, a printed page) a view shows the picture of it
 
 from __future__ import annotations
 
+import base64
 import html
 import textwrap
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ class Explorer(widgets.VBox):
     def __init__(self, draw: Callable[..., Picture], **controls: widgets.ValueWidget):
         self.draw = draw
         self.controls = controls
-        self.image = widgets.Image(format="png", layout={"max_width": "100%"})
+        self.image = widgets.HTML()
         self.words = widgets.HTML()
         self.redraw()
         for control in controls.values():
@@ -47,7 +48,7 @@ class Explorer(widgets.VBox):
         """Put the picture of the present settings in place of the last, or say what is wrong."""
         try:
             picture = self.draw(**{name: control.value for name, control in self.controls.items()})
-            image = picture.png(sharpness=1.5)  # twice the dots would take a third longer
+            png = picture.png(sharpness=1.5)  # twice the dots would take a third longer
         except Exception as error:
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             self.words.value = (
@@ -55,10 +56,14 @@ class Explorer(widgets.VBox):
             )
             raise
         self.picture = picture
-        self.image.value = image
-        self.image.width = str(picture.screen_size[0])
-        self.image.tooltip = picture.description
-        self.words.value = html.escape(picture.description)
+        line = html.escape(picture.description)
+        width, height = picture.screen_size
+        self.image.value = (  # decoded before it is shown: no flicker
+            f'<img alt="{line}" width="{width}" height="{height}" decoding="sync" '
+            'style="max-width: 100%; height: auto" '
+            f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+        )
+        self.words.value = line
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""

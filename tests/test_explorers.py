@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import io
 import itertools
@@ -32,10 +33,6 @@ def extremes(control: widgets.ValueWidget) -> list:
     if isinstance(control, widgets.Checkbox):
         return [False, True]
     return [control.value]
-
-
-def picture_of(explorer: explorers.Explorer) -> bytes:
-    return explorer.image.value
 
 
 @pytest.fixture(params=VIEWS, ids=lambda view: view.__name__)
@@ -74,7 +71,7 @@ def test_each_control_has_a_name_redraws_at_the_end_of_a_move_and_changes_the_vi
         seen = set()
         for value in extremes(control):
             control.value = value
-            seen.add((picture_of(view), view.words.value))
+            seen.add((view.image.value, view.words.value))
         control.value = before
         assert len(seen) == len(extremes(control))
 
@@ -83,7 +80,9 @@ def test_a_picture_says_what_it_shows_to_all(view):
     data, metadata = view._repr_mimebundle_()
     assert set(data) >= {WIDGET, "image/png", "text/plain"}
     line = view.picture.description
-    assert data["text/plain"] == metadata["image/png"]["alt"] == view.image.tooltip == line
+    assert data["text/plain"] == metadata["image/png"]["alt"] == line
+    assert f' alt="{html.escape(line)}" ' in view.image.value
+    assert view.words.value == html.escape(line)
     drawn = [text.get_text() for text in view.picture.texts] + [view.picture.get_supxlabel()]
     assert line in " ".join(drawn).replace("\n", " ")
 

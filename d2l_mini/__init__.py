@@ -19,6 +19,7 @@ _FIGURES = [
     "show_bars",
     "show_curves",
     "show_heatmaps",
+    "show_transformer",
 ]  # matplotlib loads when one of them is first used
 
 __all__ = [

@@ -8,19 +8,28 @@ from __future__ import annotations
 import base64
 import html
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ipywidgets as widgets
 import torch
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETLEFT
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from d2l_mini.attention import attention_mask, masked_softmax
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 
-__all__ = ["Explorer", "draw_masks", "draw_softmax", "explore_masks", "explore_softmax"]
+__all__ = [
+    "Explorer",
+    "draw_decoder",
+    "draw_masks",
+    "draw_softmax",
+    "explore_decoder",
+    "explore_masks",
+    "explore_softmax",
+]
 
 
 class Explorer(widgets.VBox):
@@ -136,6 +145,8 @@ def explore_softmax() -> Explorer:
 
 SOURCE = ("the", "red", "car", "stops", "here", ".")
 TARGET = ("la", "voiture", "rouge", "s'arrête", "ici", ".")
+CAUSAL = causal_lens(1, len(TARGET), 0, torch.device("cpu"))
+MARKS = {"padding": "x", "later step": CARETLEFT, "not there yet": "."}
 
 
 def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Picture:
@@ -156,23 +167,24 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
         raise ValueError(f"there is no sentence {sentence}: the batch has {len(source_lens)}")
     reads, writes = source_lens[sentence - 1], target_lens[sentence - 1]
     read, written = padded(SOURCE, reads), padded(TARGET, writes)
-    decoder_keys = len(TARGET) if decoder_mask == "causal" else writes
+    in_source = {"padding": hidden(torch.tensor([reads]))}
+    in_target = {"padding": hidden(torch.tensor([writes])), "later step": hidden(CAUSAL)}
+    if decoder_mask != "both":
+        del in_target["padding" if decoder_mask == "causal" else "later step"]
     kinds = {
-        "encoder self-attention": (read, read, reads, False),
-        "decoder self-attention": (written, written, decoder_keys, decoder_mask != "padding"),
-        "cross-attention": (written, read, reads, False),
+        "encoder self-attention": (read, read, in_source),
+        "decoder self-attention": (written, written, in_target),
+        "cross-attention": (written, read, in_source),
     }
     picture, grid = panels(3, 1.9, 1.9, wspace=0.95, left=0.9, right=0.9, bottom=1.2, top=0.8)
-    scores = torch.randn(3, len(TARGET), len(SOURCE), generator=torch.Generator().manual_seed(0))
-    used = [
-        draw_weights(axes, title, s, *kind)
-        for axes, s, (title, kind) in zip(grid, scores, kinds.items(), strict=True)
-    ]
+    left = []
+    for seed, (axes, (title, kind)) in enumerate(zip(grid, kinds.items(), strict=True)):
+        left.append(draw_weights(axes, title, *kind, seed))
     finish_weights(picture, grid)
     picture.description = (
         f"Sentence {sentence} of {len(source_lens)}: {reads} of {len(SOURCE)} source steps and "
-        f"{writes} of {len(TARGET)} target steps are words. The masks leave {used[0]} pairs of a "
-        f"query and a key in the encoder, {used[1]} in the decoder and {used[2]} between them."
+        f"{writes} of {len(TARGET)} target steps are words. The masks leave {left[0]} pairs of a "
+        f"query and a key in the encoder, {left[1]} in the decoder and {left[2]} between them."
     )
     return picture
 
@@ -193,38 +205,36 @@ def padded(words: Sequence[str], length: int) -> list[str]:
     return [*words[:length], *["<pad>"] * (len(words) - length)]
 
 
+def hidden(valid_lens: Tensor) -> Tensor:
+    """Which cells (queries, keys) the model's own mask hides in a single sentence."""
+    shape = torch.Size((1, len(TARGET), len(SOURCE)))
+    return ~attention_mask(shape, valid_lens, valid_lens.device).expand(shape)[0]
+
+
 def draw_weights(
     axes: Axes,
     title: str,
-    scores: Tensor,
     queries: Sequence[str],
     keys: Sequence[str],
-    num_keys: int,
-    causal: bool,
+    marks: Mapping[str, Tensor],
+    seed: int,
 ) -> int:
-    """Draw the masked softmax of scores, with marks at the mask; return how many pairs it leaves.
+    """Draw the softmax of random scores, with marks where there is none; return how many are left.
 
-    scores         (queries, keys)
     queries, keys  their words
-    num_keys       how many leading keys are not padding
-    causal         whether each query may use itself and what came before only
+    marks          for a name in MARKS, the cells (queries, keys) that are hidden for this reason
     """
-    later = causal_lens(1, len(queries), 0, scores.device) if causal else len(keys)
-    valid_lens = torch.full((1, len(queries)), num_keys).clamp(max=later)
-    keep = attention_mask((1, *scores.shape), valid_lens, scores.device)[0]
-    weights = masked_softmax(scores[None], valid_lens)[0]
-    axes.set_facecolor("0.88")  # where the mask is, and in no red of the scale
-    axes.imshow(weights.masked_fill(~keep, torch.nan).numpy(), cmap="Reds", vmin=0, vmax=1)
-    cells = torch.cartesian_prod(torch.arange(len(queries)), torch.arange(len(keys)))
-    for name, mark, masked in (
-        ("padding", "x", cells[:, 1] >= num_keys),
-        ("later step", CARETLEFT, (cells[:, 1] > cells[:, 0]) & causal),
-    ):
-        rows, columns = cells[masked].T.tolist()
-        axes.scatter(columns, rows, s=25, marker=mark, color="0.3", linewidth=1, label=name)
+    nothing = torch.stack(list(marks.values())).any(dim=0)
+    scores = torch.randn(nothing.shape, generator=torch.Generator().manual_seed(seed))
+    weights = masked_softmax(scores.masked_fill(nothing, -torch.inf)[None])[0]
+    axes.set_facecolor("0.88")  # which is no red of the scale
+    axes.imshow(weights.masked_fill(nothing, torch.nan).numpy(), cmap="Reds", vmin=0, vmax=1)
+    for name, cells in marks.items():
+        rows, columns = cells.nonzero().T.tolist()
+        axes.scatter(columns, rows, s=25, marker=MARKS[name], color="0.3", linewidth=1, label=name)
     axes.set_title(title)
     label_cells(axes, keys, queries)
-    return int(keep.sum())
+    return int((~nothing).sum())
 
 
 def label_cells(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
@@ -240,7 +250,13 @@ def label_cells(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None
 
 def finish_weights(picture: Picture, grid: Sequence[Axes]) -> None:
     """Add to panels of `draw_weights` what their marks and their colours mean."""
-    picture.legend(*grid[0].get_legend_handles_labels(), loc="upper center", ncols=2, frameon=False)
+    marks = {}
+    for axes in grid:
+        handles, names = axes.get_legend_handles_labels()
+        marks |= dict(zip(names, handles, strict=True))
+    picture.legend(
+        marks.values(), marks.keys(), loc="upper center", ncols=len(marks), frameon=False
+    )
     x, y, width, height = grid[-1].get_position().bounds
     bar = picture.add_axes((x + width + 0.02, y, 0.012, height))
     picture.colorbar(grid[-1].images[0], cax=bar, label="weight", ticks=(0, 0.5, 1))
@@ -256,4 +272,70 @@ def explore_masks() -> Explorer:
         decoder_mask=widgets.Dropdown(
             options=["causal", "padding", "both"], value="causal", description="decoder's mask"
         ),
+    )
+
+
+# Notebook 04 ---------------------------------------------------------------------------------
+
+WAYS = ("all at once", "one by one, with cache")
+
+
+def draw_decoder(step: int, way: str, source_len: int) -> Picture:
+    """Which keys a decoder's query may use at a step, in its self-attention and in cross-attention.
+
+    step        whose row is framed, from 1
+    way         "all at once", as in training, or "one by one, with cache"
+    source_len  how many of the source steps are words
+    """
+    for name, value, most in (("step", step, len(TARGET)), ("source_len", source_len, len(SOURCE))):
+        if not 1 <= value <= most:
+            raise ValueError(f"{name} must be in 1 ... {most}, but is {value}")
+    reads = ("<bos>", *TARGET[:-1])
+    later, padding = hidden(CAUSAL), hidden(torch.tensor([source_len]))
+    if way == "all at once":
+        marks = {"later step": later}, {"padding": padding}
+    else:
+        to_come = torch.arange(len(TARGET))[:, None].expand_as(later) >= step  # rows of later calls
+        marks = (
+            {"not there yet": later | to_come},
+            {"padding": padding & ~to_come, "not there yet": to_come},
+        )
+    picture, grid = panels(2, 2.4, 2.4, wspace=0.95, left=0.9, right=0.9, bottom=1.25, top=0.8)
+    draw_weights(grid[0], "self-attention", TARGET, reads, marks[0], seed=0)
+    draw_weights(grid[1], "cross-attention", TARGET, padded(SOURCE, source_len), marks[1], seed=1)
+    for axes, name in zip(grid, ("words read", "source words"), strict=True):
+        axes.set_xlabel(f"keys: {name}", labelpad=47)
+        axes.set_ylabel("queries: words written", labelpad=51)
+        row = Rectangle((-0.46, step - 1.46), 5.92, 0.92, fill=False, ec=COLORS[0], linewidth=3)
+        axes.add_patch(row)
+    finish_weights(picture, grid)
+    picture.description = describe_step(step, way == "all at once", source_len)
+    return picture
+
+
+def describe_step(step: int, at_once: bool, source_len: int) -> str:
+    """The picture of `draw_decoder` in words."""
+    steps = len(TARGET)
+    if at_once:
+        keys = f"{step} of {steps} target keys ({steps - step} masked)"
+        calls = f"One call makes all {steps} rows: {steps * steps} self-attention scores, "
+        calls += f"{steps * (steps - 1) // 2} of them masked."
+    else:
+        keys = f"{step} target key{'s' * (step > 1)}, of which {step - 1} came from the cache"
+        scores = step * (step + 1) // 2
+        calls = f"{step} call{'s' * (step > 1)} so far, a row each: {scores} "
+        calls += f"self-attention score{'s' * (scores > 1)}, none masked."
+    return (
+        f"Step {step} writes {TARGET[step - 1]!r}: its query may use {keys}, and {source_len} of "
+        f"{len(SOURCE)} source keys. {calls}"
+    )
+
+
+def explore_decoder() -> Explorer:
+    """Step, way of decoding and source length against the keys that each query may use."""
+    return Explorer(
+        draw_decoder,
+        step=widgets.IntSlider(3, 1, len(TARGET), description="step"),
+        way=widgets.Dropdown(options=WAYS, value=WAYS[1], description="decoding"),
+        source_len=widgets.IntSlider(5, 1, len(SOURCE), description="source length"),
     )

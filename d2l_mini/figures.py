@@ -8,9 +8,10 @@ from itertools import cycle
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 from PIL import Image  # matplotlib's own dependency
 
-__all__ = ["Picture", "show_bars", "show_curves", "show_heatmaps"]
+__all__ = ["Picture", "show_bars", "show_curves", "show_heatmaps", "show_transformer"]
 
 # Okabe and Ito's colours, told apart with any kind of colour vision; the strokes and marks say the
 # same without colour.
@@ -209,6 +210,138 @@ def show_bars(
         said.append(f"{titles[i] if titles else f'panel {i + 1}'} from {low:.2f} to {high:.2f}")
     picture.description = f"bars of {ylabel} for {bars} {xlabel}: {'; '.join(said)}"
     return picture
+
+
+# The parts of a Transformer by their names in the package: how each is drawn, and what it is.
+PARTS = {
+    "embedding": ("plain", "embedding × √d"),
+    "pos_encoding": ("plain", "add positions"),
+    "attention": ("sublayer", "self-attention"),
+    "attention1": ("sublayer", "causal self-attention"),
+    "attention2": ("cross", "cross-attention"),
+    "ffn": ("sublayer", "feed-forward network"),
+    "addnorm1": ("add", "add, then normalise"),
+    "addnorm2": ("add", "add, then normalise"),
+    "addnorm3": ("add", "add, then normalise"),
+    "dense": ("plain", "linear: a score for each word"),
+}
+FILLS = {"plain": "#eeeeee", "sublayer": "#cfe3f3", "cross": "#fbe0cc", "add": "#d5efe6"}
+
+Parts = Mapping[str, tuple[Sequence[int], int]]
+
+
+def show_transformer(
+    encoder: Parts,
+    decoder: Parts,
+    num_layers: int,
+    inputs: tuple[str, str] = ("source", "target"),
+    *,
+    figsize: tuple[float, float] = (8, 7),
+) -> Picture:
+    """Draw both halves of a Transformer from the bottom up, each part with its shape and its size.
+
+    encoder, decoder  for the name of each part: the shape of its output, how many parameters
+    num_layers        how many blocks like the one that is drawn each half has
+    inputs            what comes in at the bottom of each half
+
+    Raises ValueError for a name that no part of the package has, a half without a block or with
+    its block in pieces, and an `addnorm` that does not follow a sublayer.
+    """
+    picture = Picture(figsize, layout="none")
+    axes = picture.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, figsize[0]), ylim=(0, figsize[1]))  # inches
+    axes.axis("off")
+    rise = (figsize[1] - 0.7) / max(len(encoder), len(decoder))  # from a box to the next
+    wide, high = 0.31 * figsize[0], 0.58 * rise
+    said = []
+    for half, parts, x, side, word in (
+        ("encoder", encoder, 0.225 * figsize[0], -1, inputs[0]),
+        ("decoder", decoder, 0.76 * figsize[0], 1, inputs[1]),
+    ):
+        block = _find_block(half, parts)
+        heights = {name: 0.45 + rise * (i + 0.5) for i, name in enumerate(parts)}
+        _draw_half(axes, parts, heights, x, side, wide, high)
+        count = sum(parts[name][1] for name in block)
+        _frame_block(axes, heights, block, num_layers, count, x, side, wide, high)
+        axes.text(x, 0.22, word, ha="center", va="center", parse_math=False)
+        listed = (f"{PARTS[name][1]} {tuple(s)} {n:,}" for name, (s, n) in parts.items())
+        said.append(f"{half} of {num_layers} blocks, from the bottom: {', '.join(listed)}")
+        if half == "encoder":
+            top = max(heights.values()) + high / 2
+    out = x, max(heights.values()) + high / 2
+    _draw_arrow(axes, [out, (x, figsize[1] - 0.28)])
+    axes.text(x, figsize[1] - 0.16, "logits", ha="center", va="center")
+    if "attention2" in heights:
+        turn, roof, y = 0.49 * figsize[0], top + 0.12 + 0.75 * (rise - high), heights["attention2"]
+        start = 0.225 * figsize[0]
+        corners = [(start, top), (start, roof), (turn, roof), (turn, y), (x - wide / 2, y)]
+        _draw_arrow(axes, corners, "-", COLORS[1])
+        axes.text(turn - 0.05, y, "keys,\nvalues", ha="right", va="center", size="small")
+        axes.text(x - 0.05, y - rise / 2, "queries", ha="right", va="center", size="small")
+    axes.plot([], [], "--", color=COLORS[2], label="residual connection")
+    axes.plot([], [], "-", color=COLORS[1], label="what the encoder returns")
+    axes.legend(loc="upper left", frameon=False)
+    picture.description = f"shape and parameters of each part; {'; '.join(said)}"
+    return picture
+
+
+def _find_block(half: str, parts: Parts) -> list[str]:
+    """The names of the parts that are repeated; ValueError where they do not hang together."""
+    names = list(parts)
+    for name in names:
+        if name not in PARTS:
+            raise ValueError(f"{name!r} is no part of a Transformer: they are {', '.join(PARTS)}")
+    kinds = [PARTS[name][0] for name in names]
+    places = [i for i, kind in enumerate(kinds) if kind != "plain"]
+    if not places or places != list(range(places[0], places[-1] + 1)):
+        raise ValueError(f"the {half} must have one block, all in one piece")
+    for i in places:
+        if kinds[i] == "add" and (i < 2 or kinds[i - 1] not in ("sublayer", "cross")):
+            raise ValueError(f"{names[i]} of the {half} follows no sublayer that it could add to")
+    return [names[i] for i in places]
+
+
+def _draw_half(axes, parts, heights, x, side, wide, high) -> None:
+    """The boxes of a half around x, arrows up, and residual connections on one side, -1 or 1."""
+    centers = list(heights.values())
+    rise = centers[1] - centers[0]
+    for name, y in heights.items():
+        kind, words = PARTS[name]
+        shape, count = parts[name]
+        _draw_arrow(axes, [(x, max(y - rise + high / 2, 0.33)), (x, y - high / 2)])
+        _draw_box(axes, x, y, wide, high, FILLS[kind])
+        axes.text(x, y + 0.2 * high, words, ha="center", va="center")
+        text = f"({', '.join(map(str, shape))})   {f'{count:,}' if count else 'no'} parameters"
+        axes.text(x, y - 0.24 * high, text, ha="center", va="center", size="small", color="0.25")
+        if kind == "add":
+            start, out = y - 1.5 * rise, x + side * (wide / 2 + 0.2)
+            corners = [(x, start), (out, start), (out, y), (x + side * wide / 2, y)]
+            _draw_arrow(axes, corners, "--", COLORS[2])
+
+
+def _frame_block(axes, heights, block, num_layers, count, x, side, wide, high) -> None:
+    """A frame around the parts that are repeated, and how often."""
+    left = x - wide / 2 - (0.32 if side < 0 else 0.12)
+    low, up = heights[block[0]] - high / 2 - 0.2, heights[block[-1]] + high / 2 + 0.12
+    _draw_box(axes, left + wide / 2 + 0.22, (low + up) / 2, wide + 0.44, up - low, "none")
+    text = f"{num_layers} block{'s' * (num_layers != 1)} like this,\n{count:,} parameters each"
+    if side < 0:
+        axes.text(left, up + 0.06, text, ha="left", va="bottom", size="small")
+    else:
+        axes.text(left - 0.1, up, text, ha="right", va="top", size="small")
+
+
+def _draw_box(axes, x, y, wide, high, fill) -> None:
+    """A box with round corners around (x, y)."""
+    look = {"boxstyle": "round,pad=0,rounding_size=0.06", "fc": fill, "ec": "0.4"}
+    axes.add_patch(FancyBboxPatch((x - wide / 2, y - high / 2), wide, high, **look))
+
+
+def _draw_arrow(axes, corners, stroke: str = "-", color: str = "black") -> None:
+    """A line over corners with a head at its end."""
+    axes.plot(*zip(*corners[:-1], strict=True), stroke, color=color, lw=1.2)
+    look = {"arrowstyle": "-|>", "color": color, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", corners[-1], corners[-2], arrowprops=look)
 
 
 def _check_labels(*lists: tuple[str, Sequence[str] | None, int]) -> None:

@@ -224,3 +224,102 @@ def test_a_length_of_0_leaves_nothing():
 def test_lengths_that_cannot_be_are_explained(settings, message):
     with pytest.raises(ValueError, match=message):
         masks(**settings)
+
+
+# Notebook 04 ---------------------------------------------------------------------------------
+
+ONE_BY_ONE = "one by one, with cache"
+AT_ONCE = "all at once"
+
+
+def marks(picture: d2l.Picture, panel: int) -> dict[str, set[tuple[int, int]]]:
+    """The cells (query, key), from 0, that carry each mark."""
+    axes = [axes for axes in picture.axes if axes.images][panel]
+    return {
+        points.get_label(): {(int(y), int(x)) for x, y in points.get_offsets()}
+        for points in axes.collections
+    }
+
+
+def weights(picture: d2l.Picture, panel: int):
+    """The weights drawn in a panel; masked where there is none."""
+    return [axes for axes in picture.axes if axes.images][panel].images[0].get_array()
+
+
+@pytest.mark.parametrize("step", [1, 3, 6])
+def test_all_at_once_masks_every_later_word_whatever_the_step(step):
+    picture = explorers.draw_decoder(step, AT_ONCE, 4)
+    later = {(query, key) for query in range(6) for key in range(6) if key > query}
+    assert marks(picture, 0)["later step"] == later
+    assert marks(picture, 1)["padding"] == {(query, key) for query in range(6) for key in (4, 5)}
+
+
+@pytest.mark.parametrize("step", [1, 3, 6])
+def test_one_by_one_has_nothing_to_mask_and_no_row_beyond_the_step(step):
+    picture = explorers.draw_decoder(step, ONE_BY_ONE, 4)
+    there = {(query, key) for query in range(step) for key in range(query + 1)}
+    everything = {(query, key) for query in range(6) for key in range(6)}
+    assert marks(picture, 0) == {"not there yet": everything - there}
+    assert marks(picture, 1)["padding"] == {(q, key) for q in range(step) for key in (4, 5)}
+    assert marks(picture, 1)["not there yet"] == {cell for cell in everything if cell[0] >= step}
+
+
+@pytest.mark.parametrize("way", [AT_ONCE, ONE_BY_ONE])
+@pytest.mark.parametrize("source_len", [1, 6])
+def test_each_row_that_is_there_sums_to_1_and_the_framed_one_is_the_same_in_both_ways(
+    way, source_len
+):
+    for step in (1, 6):
+        picture = explorers.draw_decoder(step, way, source_len)
+        other = explorers.draw_decoder(step, AT_ONCE, source_len)
+        for panel in (0, 1):
+            row = weights(picture, panel)[step - 1]
+            assert row.sum() == pytest.approx(1)
+            assert (row == weights(other, panel)[step - 1]).all()
+
+
+def test_the_frame_is_around_the_row_of_the_step():
+    picture = explorers.draw_decoder(4, ONE_BY_ONE, 5)
+    for axes in (axes for axes in picture.axes if axes.images):
+        [frame] = [patch for patch in axes.patches if patch.get_width() > 5]
+        assert frame.get_y() < 3 < frame.get_y() + frame.get_height()
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            (3, ONE_BY_ONE, 5),
+            "Step 3 writes 'rouge': its query may use 3 target keys, of which 2 came from the "
+            "cache, and 5 of 6 source keys. 3 calls so far, a row each: 6 self-attention scores, "
+            "none masked.",
+        ),
+        (
+            (1, ONE_BY_ONE, 1),
+            "Step 1 writes 'la': its query may use 1 target key, of which 0 came from the cache, "
+            "and 1 of 6 source keys. 1 call so far, a row each: 1 self-attention score, none "
+            "masked.",
+        ),
+        (
+            (6, AT_ONCE, 6),
+            "Step 6 writes '.': its query may use 6 of 6 target keys (0 masked), and 6 of 6 source "
+            "keys. One call makes all 6 rows: 36 self-attention scores, 15 of them masked.",
+        ),
+    ],
+)
+def test_the_words_say_the_numbers(settings, says):
+    assert explorers.draw_decoder(*settings).description == says
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((0, AT_ONCE, 5), r"step must be in 1 \.\.\. 6, but is 0"),
+        ((7, AT_ONCE, 5), r"step must be in 1 \.\.\. 6, but is 7"),
+        ((3, AT_ONCE, 0), r"source_len must be in 1 \.\.\. 6, but is 0"),
+        ((3, AT_ONCE, 7), r"source_len must be in 1 \.\.\. 6, but is 7"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        explorers.draw_decoder(*settings)

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 import d2l_mini as d2l
+from d2l_mini import figures
 
 
 def panels(picture: Figure) -> list:
@@ -211,6 +212,75 @@ def test_bars_share_one_scale():
 def test_bars_that_do_not_fit_are_refused(heights, labels, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         d2l.show_bars(heights, "key", "weight", **labels)
+
+
+# The map of the whole model ------------------------------------------------------------------
+
+SHAPE = (2, 5, 64)
+ENCODER = {
+    "embedding": (SHAPE, 1920),
+    "pos_encoding": (SHAPE, 0),
+    "attention": (SHAPE, 16384),
+    "addnorm1": (SHAPE, 128),
+    "ffn": (SHAPE, 16576),
+    "addnorm2": (SHAPE, 128),
+}
+DECODER = {
+    "embedding": (SHAPE, 1920),
+    "pos_encoding": (SHAPE, 0),
+    "attention1": (SHAPE, 16384),
+    "addnorm1": (SHAPE, 128),
+    "attention2": (SHAPE, 16384),
+    "addnorm2": (SHAPE, 128),
+    "ffn": (SHAPE, 16576),
+    "addnorm3": (SHAPE, 128),
+    "dense": ((2, 5, 40), 2600),
+}
+
+
+def test_the_map_has_each_part_with_its_shape_and_size():
+    picture = d2l.show_transformer(ENCODER, DECODER, 3, inputs=("source", "target"))
+    written = [text.get_text() for text in picture.axes[0].texts]
+    for name, (shape, count) in [*ENCODER.items(), *DECODER.items()]:
+        assert figures.PARTS[name][1] in written
+        assert f"{shape}   {f'{count:,}' if count else 'no'} parameters" in written
+    assert "3 blocks like this,\n33,216 parameters each" in written
+    assert "3 blocks like this,\n49,728 parameters each" in written
+    assert {"source", "target", "logits", "queries", "keys,\nvalues"} <= set(written)
+    assert "causal self-attention (2, 5, 64) 16,384" in picture.description
+
+
+def test_no_two_boxes_of_the_map_touch_and_no_word_leaves_it():
+    picture = d2l.show_transformer(ENCODER, DECODER, 1)
+    picture.canvas.draw()
+    [axes] = picture.axes
+    boxes = [patch.get_window_extent() for patch in axes.patches if patch.get_facecolor()[3]]
+    assert len(boxes) == len(ENCODER) + len(DECODER)
+    assert not any(a.overlaps(b) for a in boxes for b in boxes if a is not b)
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert picture.bbox.fully_contains(box.x0, box.y0)
+        assert picture.bbox.fully_contains(box.x1, box.y1)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ({"conv": (SHAPE, 1)}, "'conv' is no part of a Transformer"),
+        ({"embedding": (SHAPE, 1)}, "the encoder must have one block, all in one piece"),
+        (
+            {"attention": (SHAPE, 1), "embedding": (SHAPE, 1), "ffn": (SHAPE, 1)},
+            "the encoder must have one block, all in one piece",
+        ),
+        (
+            {"embedding": (SHAPE, 1), "addnorm1": (SHAPE, 1)},
+            "addnorm1 of the encoder follows no sublayer",
+        ),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(encoder, message):
+    with pytest.raises(ValueError, match=message):
+        d2l.show_transformer(encoder, DECODER, 2)
 
 
 # How a notebook shows it ---------------------------------------------------------------------

@@ -89,7 +89,7 @@ def display(metadata: dict | None = None, **data: object) -> NotebookNode:
 
 def good_notebook(title: str) -> NotebookNode:
     """A notebook of 24 cells that lacks the row of links alone."""
-    size = {"image/png": {"width": 640, "height": 480}}
+    size = {"image/png": {"width": 640, "height": 480, "alt": "a line"}}
     cells = [
         v4.new_markdown_cell(f"# {title}\n\n```\n# a comment, no title\n#### nor this\n```"),
         code("import math", 1, stream("ready\n")),
@@ -293,11 +293,11 @@ MENDED = {
     ),
     "metadata of an output": (
         show(display({"needs_background": "light"}, text_plain="1")),
-        ", cell 3: an output has metadata beside an image's size",
+        ", cell 3: an output has metadata beside an image's size and words",
     ),
     "empty metadata of an image": (
         show(display({"image/png": {}}, image_png=PIXEL)),
-        ", cell 3: an output has metadata beside an image's size",
+        ", cell 3: an output has metadata beside an image's size and words",
     ),
     "a widget beside its picture": (
         show(display(image_png=PIXEL, **{WIDGET: {"model_id": "1"}})),
@@ -370,7 +370,9 @@ def test_a_mended_cell_keeps_the_rest(root):
     cells = v4.reads(path.read_text(encoding="utf-8")).cells
     assert cells[QUOTE].outputs == [stream("kept\n")]
     assert cells[QUOTE].metadata == {"tags": ["quote"]}
-    assert cells[PICTURE].outputs[0].metadata == {"image/png": {"width": 640, "height": 480}}
+    assert cells[PICTURE].outputs[0].metadata == {
+        "image/png": {"width": 640, "height": 480, "alt": "a line"}
+    }
     assert cells[TEXT].attachments
     assert [cell.id for cell in cells[:4]] == ["c0", "navigation", "c1", "c2"]
 
@@ -427,6 +429,20 @@ def test_row_follows_a_new_title(root, capsys):
     ]
     tool.main([], root)
     assert "Next: [Translate](02_decode.ipynb)" in row(root, "01_attend")
+
+
+def test_a_text_with_the_id_of_the_row_is_not_written_over(root):
+    """A converter may give the row's id to another cell: its text stays."""
+    path = edit(root, lambda notebook: notebook.cells.pop(1))
+    edit(root, lambda notebook: notebook.cells[1].update(id="navigation"))
+    before = v4.reads(path.read_text(encoding="utf-8")).cells
+    tool.main([], root)
+    after = v4.reads(path.read_text(encoding="utf-8")).cells
+    assert [cell.source for cell in after if "Contents" not in cell.source] == [
+        cell.source for cell in before
+    ]
+    assert row(root, "02_decode").startswith("Previous: ")
+    assert len({cell.id for cell in after}) == len(after)
 
 
 @pytest.mark.parametrize("end", ["", "/", ".git"])

@@ -5,7 +5,7 @@
 
 Mended, and reported by --check:
     quotes      a code cell tagged `quote` holds definitions of d2l_mini, text for text
-    metadata    the kernel, the language and the cells' tags stay; of an output, the image's size
+    metadata    the kernel, the language and the cells' tags stay; of an output, the image's size and words
     outputs     no widget beside another representation; neighbouring pieces of a stream are one
     navigation  the second cell links previous, contents and next, and carries the Colab and Binder
                 badges once pyproject.toml has [project.urls] Repository
@@ -272,7 +272,7 @@ def mend_metadata(page: Page, project: Project) -> Iterator[Finding]:
             kept = image_sizes(output)
             if output.get("metadata", {}) != kept:
                 output.metadata = from_dict(kept)
-                yield cell, "an output has metadata beside an image's size"
+                yield cell, "an output has metadata beside an image's size and words"
 
 
 def image_sizes(output: NotebookNode) -> dict[str, dict[str, int]]:
@@ -312,9 +312,14 @@ def shows_widget_alone(output: NotebookNode) -> bool:
 
 
 def mend_navigation(page: Page, project: Project) -> Iterator[Finding]:
-    """Make the second cell the row of links, found by its tag, or by its id if the tag is lost."""
+    """Make the second cell the row of links: the one with its tag, or with its id and its links."""
     before = deepcopy(page.notebook.cells)
-    rows = [cell for cell in page.markdown if "navigation" in (*tags(cell), cell.id)]
+    rows = [
+        cell
+        for cell in page.markdown
+        if "navigation" in tags(cell)
+        or (cell.id == "navigation" and "](../README.md)" in cell.source)  # its tag is lost
+    ]
     others = [cell for cell in page.notebook.cells if cell not in rows]
     row = rows[0] if rows else v4.new_markdown_cell(id="navigation")
     row.source = "\n".join([*links(page, project), *badges(page, project)])

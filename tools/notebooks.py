@@ -5,7 +5,7 @@
 
 Mended, and reported by --check:
     quotes      a code cell tagged `quote` holds definitions of d2l_mini, text for text
-    metadata    the kernel, the language and the cells' tags stay; of an output, the image's size and words
+    metadata    the kernel, the language and the cells' tags stay; of an output, what an image shows
     outputs     no widget beside another representation; neighbouring pieces of a stream are one
     navigation  the second cell links previous, contents and next, and carries the Colab and Binder
                 badges once pyproject.toml has [project.urls] Repository

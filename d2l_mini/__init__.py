@@ -17,6 +17,7 @@ from d2l_mini.translation import *
 _FIGURES = [
     "Picture",
     "show_bars",
+    "show_clocks",
     "show_curves",
     "show_heatmaps",
     "show_transformer",

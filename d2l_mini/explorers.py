@@ -25,9 +25,11 @@ __all__ = [
     "Explorer",
     "draw_decoder",
     "draw_masks",
+    "draw_positions",
     "draw_softmax",
     "explore_decoder",
     "explore_masks",
+    "explore_positions",
     "explore_softmax",
 ]
 
@@ -271,6 +273,96 @@ def explore_masks() -> Explorer:
         sentence=widgets.Dropdown(options=[1, 2, 3], value=2, description="show sentence"),
         decoder_mask=widgets.Dropdown(
             options=["causal", "padding", "both"], value="causal", description="decoder's mask"
+        ),
+    )
+
+
+# Notebook 03 ---------------------------------------------------------------------------------
+
+FARTHEST = 127
+
+
+def draw_positions(position: int, other: int, width: int, base: float) -> Picture:
+    """The vectors of two positions, and how alike two positions are at each distance.
+
+    position, other  the two positions, from 0
+    width            the number of units; must be even
+    base             the frequency of pair j is base^(-2j / width); the paper takes 10000
+
+    Raises ValueError if a position lies outside 0 ... 127, the width is odd or below 2, or the
+    base is below 1.
+    """
+    for place in (position, other):
+        if not 0 <= place <= FARTHEST:
+            raise ValueError(f"position {place} lies outside 0 ... {FARTHEST}")
+    if width < 2 or width % 2:
+        raise ValueError(f"width must be an even number of units, 2 or more, but is {width}")
+    if base < 1:
+        raise ValueError(f"base must be 1 or more, but is {base:g}")
+    frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    cosines = torch.cos(torch.arange(FARTHEST + 1)[:, None] * frequencies).mean(dim=-1)
+    distance = abs(position - other)
+    picture, (left, right) = panels(2, 3.4, 2)
+    draw_vectors(left, [position, other], frequencies)
+    draw_similarity(right, cosines, distance)
+    picture.description = (
+        f"Positions {position} and {other}, {width} units, base {base:.6g}: they are {distance} "
+        f"apart, their dot product is {cosines[distance] * width / 2:.2f} of at most "
+        f"{width / 2:g}, their cosine {cosines[distance]:.2f}. {say_confused(cosines, distance)}"
+    )
+    return picture
+
+
+def draw_vectors(axes: Axes, positions: Sequence[int], frequencies: Tensor) -> None:
+    """Draw the encodings of two positions, a mark a unit, and how far each unit moves between."""
+    angles = torch.tensor(positions)[:, None] * frequencies  # (positions, hiddens / 2)
+    vectors = torch.stack([torch.sin(angles), torch.cos(angles)], dim=2).flatten(1).numpy()
+    units, size = range(vectors.shape[1]), 6 if len(frequencies) <= 16 else 4
+    axes.vlines(units, *vectors, color="0.6", linewidth=1)
+    looks = (
+        {"marker": "o", "fillstyle": "none", "markersize": size},
+        {"marker": "s", "markersize": size / 2},
+    )
+    for i, (vector, look) in enumerate(zip(vectors, looks, strict=True)):
+        label = f"position {positions[i]}"
+        axes.plot(vector, linestyle="none", color=COLORS[i], label=label, **look)
+    axes.set(xlabel="unit", ylabel="value", ylim=(-1.15, 1.15), yticks=(-1, 0, 1))
+    axes.set_xticks(units[:: max(1, len(units) // 8)])
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
+
+
+def draw_similarity(axes: Axes, cosines: Tensor, distance: int) -> None:
+    """Draw the cosine at each distance, and mark the chosen one."""
+    axes.plot(cosines.numpy(), color=COLORS[0])
+    axes.plot([distance], [cosines[distance]], "s", color=COLORS[1])
+    axes.axvline(distance, color=COLORS[1], linestyle=":", linewidth=1)
+    axes.set(xlabel="distance", ylabel="cosine", ylim=(-1.15, 1.15), yticks=(-1, 0, 1))
+    axes.set_xticks((0, 32, 64, 96, 128))
+    axes.grid(alpha=0.4)
+
+
+def say_confused(cosines: Tensor, distance: int) -> str:
+    """Name the first larger distance that is at least as alike as this one."""
+    if distance == FARTHEST:
+        return "No larger distance is drawn."
+    as_alike = (cosines[distance + 1 :] >= cosines[distance]).nonzero()
+    if len(as_alike) == 0:
+        return f"No larger distance, up to {FARTHEST}, is as similar."
+    first = distance + 1 + int(as_alike[0])
+    return f"Distance {first} is at least as similar, with a cosine of {cosines[first]:.2f}."
+
+
+def explore_positions() -> Explorer:
+    """Two positions, the width and the base against two vectors and their similarity."""
+    return Explorer(
+        draw_positions,
+        position=widgets.IntSlider(3, 0, FARTHEST, description="position i"),
+        other=widgets.IntSlider(10, 0, FARTHEST, description="position k"),
+        width=widgets.Dropdown(
+            options=[2**n for n in range(1, 8)], value=32, description="width d"
+        ),
+        base=widgets.FloatLogSlider(
+            10000, min=1, max=5, step=0.5, readout_format=".0f", description="base"
         ),
     )
 

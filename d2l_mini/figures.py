@@ -7,11 +7,19 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import torch
+from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from PIL import Image  # matplotlib's own dependency
 
-__all__ = ["Picture", "show_bars", "show_curves", "show_heatmaps", "show_transformer"]
+__all__ = [
+    "Picture",
+    "show_bars",
+    "show_clocks",
+    "show_curves",
+    "show_heatmaps",
+    "show_transformer",
+]
 
 # Okabe and Ito's colours, told apart with any kind of colour vision; the strokes and marks say the
 # same without colour.
@@ -209,6 +217,62 @@ def show_bars(
         low, high = heights[i].min(), heights[i].max()
         said.append(f"{titles[i] if titles else f'panel {i + 1}'} from {low:.2f} to {high:.2f}")
     picture.description = f"bars of {ylabel} for {bars} {xlabel}: {'; '.join(said)}"
+    return picture
+
+
+def show_clocks(
+    hands,
+    xlabel: str,
+    ylabel: str,
+    *,
+    xticks: Sequence[str] | None = None,
+    yticks: Sequence[str] | None = None,
+    figsize: tuple[float, float] | None = None,
+) -> Picture:
+    """Draw a grid of clocks with one hand each; a hand that points up has not turned.
+
+    hands           (rows, columns, 2): how far right and how far up the tip of each hand is, of 1
+    xlabel, ylabel  what the columns and the rows are
+    xticks, yticks  a label for each column and each row; None = their numbers
+    figsize         of the whole picture, in inches; None = 0.75 inches a clock
+
+    Raises ValueError if the hands have other dimensions or a list of labels another length.
+    """
+    hands = _as_tensor(hands).detach().float().cpu()
+    if hands.dim() != 3 or hands.shape[2] != 2 or 0 in hands.shape:
+        raise ValueError(f"hands must be (rows, columns, 2), but have shape {tuple(hands.shape)}")
+    rows, columns, _ = hands.shape
+    _check_labels(("xticks", xticks, columns), ("yticks", yticks, rows))
+    xticks = [str(j) for j in range(columns)] if xticks is None else xticks
+    yticks = [str(i) for i in range(rows)] if yticks is None else yticks
+    picture = Picture(figsize or (0.75 * columns + 1, 0.75 * rows + 0.6))
+    axes = picture.subplots()
+    centres = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(1).float()
+    tips = centres + 0.42 * hands.reshape(-1, 2) * torch.tensor([1, -1])  # rows count downwards
+    sizes = len(centres) * [0.84]
+    places = {"units": "x", "offsets": centres.numpy(), "transOffset": axes.transData}
+    axes.add_collection(
+        EllipseCollection(sizes, sizes, 0, **places, facecolors="none", edgecolors="0.6")
+    )
+    axes.add_collection(
+        LineCollection(torch.stack([centres, tips], dim=1).numpy(), colors=COLORS[0], linewidths=2)
+    )
+    axes.scatter(*tips.T.numpy(), s=25, color=COLORS[0], zorder=3)
+    axes.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6), aspect="equal")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.set_xticks(range(columns), xticks, parse_math=False)
+    axes.set_yticks(range(rows), yticks, parse_math=False)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    turned = torch.rad2deg(torch.atan2(hands[..., 0], hands[..., 1])).round().int() % 360
+    said = [
+        f"{ylabel} {label} at {', '.join(map(str, row))} degrees"
+        for label, row in zip(yticks, turned.tolist(), strict=True)
+    ]
+    picture.description = (
+        f"{rows} by {columns} clocks, their hands clockwise from the top, for {xlabel} "
+        f"{', '.join(xticks)}: {'; '.join(said)}"
+    )
     return picture
 
 

@@ -226,6 +226,81 @@ def test_lengths_that_cannot_be_are_explained(settings, message):
         masks(**settings)
 
 
+# Notebook 03 ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", [0, 127])
+@pytest.mark.parametrize("other", [0, 127])
+@pytest.mark.parametrize("width", [2, 128])
+@pytest.mark.parametrize("base", [10.0, 100_000.0])
+def test_the_ends_of_every_control_give_a_picture(position, other, width, base):
+    picture = explorers.draw_positions(position, other, width, base)
+    assert picture._repr_mimebundle_()[0]["image/png"]
+    assert (
+        f"Positions {position} and {other}, {width} units, base {base:.6g}" in picture.description
+    )
+
+
+@pytest.mark.parametrize(("position", "other", "width"), [(3, 10, 32), (90, 20, 8), (5, 5, 64)])
+def test_it_says_what_the_package_encodes(position, other, width):
+    P = d2l.PositionalEncoding(width).P
+    dot = P[position] @ P[other]
+    said = explorers.draw_positions(position, other, width, 10000.0).description
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", said)]
+    assert f"{abs(position - other)} apart" in said
+    assert f"of at most {width // 2}," in said
+    assert numbers[0] == pytest.approx(float(dot), abs=0.006)
+    assert numbers[1] == pytest.approx(float(dot) / (width / 2), abs=0.006)
+
+
+@pytest.mark.parametrize(("position", "other", "width"), [(3, 10, 32), (90, 20, 8), (0, 1, 8)])
+def test_it_names_the_first_larger_distance_that_is_as_similar(position, other, width):
+    P = d2l.PositionalEncoding(width).P[:128].double()
+    similar = P @ P[0]
+    distance = abs(position - other)
+    first = next(far for far in range(distance + 1, 128) if similar[far] >= similar[distance])
+    said = explorers.draw_positions(position, other, width, 10000.0).description
+    assert f"Distance {first} is at least as similar" in said
+
+
+def test_it_says_so_where_no_larger_distance_is_as_similar():
+    assert "No larger distance, up to 127" in explorers.draw_positions(9, 9, 32, 1e4).description
+    assert "No larger distance is drawn" in explorers.draw_positions(0, 127, 32, 1e4).description
+
+
+def test_the_left_panel_has_both_vectors_and_the_right_one_the_distance():
+    left, right = explorers.draw_positions(3, 10, 8, 10000.0).axes
+    P = d2l.PositionalEncoding(8).P
+    for line, position in zip(left.lines, (3, 10), strict=True):
+        assert torch.allclose(torch.as_tensor(line.get_ydata()).float(), P[position], atol=1e-5)
+        assert line.get_label() == f"position {position}"
+    curve, mark, _ = right.lines
+    assert len(curve.get_ydata()) == 128
+    assert mark.get_xdata() == [7]
+    assert float(mark.get_ydata()[0]) == pytest.approx(float(P[3] @ P[10]) / 4, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ((-1, 0, 32, 1e4), "position -1 lies outside 0 ... 127"),
+        ((0, 128, 32, 1e4), "position 128 lies outside 0 ... 127"),
+        ((0, 1, 7, 1e4), "width must be an even number of units, 2 or more, but is 7"),
+        ((0, 1, 0, 1e4), "width must be an even number of units, 2 or more, but is 0"),
+        ((0, 1, 8, 0.5), "base must be 1 or more, but is 0.5"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        explorers.draw_positions(*settings)
+
+
+def test_the_defaults_are_those_of_the_paper():
+    view = explorers.explore_positions()
+    settings = {name: control.value for name, control in view.controls.items()}
+    assert settings == {"position": 3, "other": 10, "width": 32, "base": 10000}
+
+
 # Notebook 04 ---------------------------------------------------------------------------------
 
 ONE_BY_ONE = "one by one, with cache"

@@ -214,6 +214,58 @@ def test_bars_that_do_not_fit_are_refused(heights, labels, message):
         d2l.show_bars(heights, "key", "weight", **labels)
 
 
+# Clocks --------------------------------------------------------------------------------------
+
+
+def test_hands_turn_clockwise_from_the_top():
+    picture = d2l.show_clocks([[[0, 1], [1, 0], [0, -1], [-1, 0]]], "hour", "clock")
+    assert picture.description == (
+        "1 by 4 clocks, their hands clockwise from the top, for hour 0, 1, 2, 3: "
+        "clock 0 at 0, 90, 180, 270 degrees"
+    )
+    [axes] = picture.axes
+    [dots] = [c for c in axes.collections if type(c).__name__ == "PathCollection"]
+    tips = torch.as_tensor(dots.get_offsets())
+    assert torch.allclose(tips[:, 0], torch.tensor([0, 1.42, 2, 2.58], dtype=tips.dtype))
+    low, high = axes.get_ylim()
+    assert low > high  # rows count downwards, so up is less
+    assert torch.allclose(tips[:, 1], torch.tensor([-0.42, 0, 0.42, 0], dtype=tips.dtype))
+
+
+def test_clocks_have_their_labels():
+    hands = torch.tensor([0.0, 1.0]).expand(2, 3, 2)
+    picture = d2l.show_clocks(hands, "position", "pair", xticks=["a", "b", "$c"], yticks=["x", "y"])
+    [axes] = picture.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["a", "b", "$c"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["x", "y"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("position", "pair")
+
+
+def test_a_hand_a_little_short_of_a_turn_is_at_zero_degrees():
+    assert "clock 0 at 0 degrees" in d2l.show_clocks([[[-0.001, 1.0]]], "hour", "clock").description
+
+
+def test_clocks_are_not_cut_off():
+    hands = torch.tensor([0.0, 1.0]).expand(4, 8, 2)
+    file = io.BytesIO(
+        d2l.show_clocks(hands, "position", "pair")._repr_mimebundle_()[0]["image/png"]
+    )
+    image = matplotlib.image.imread(file)[..., :3]
+    assert all((edge == 1).all() for edge in (image[0], image[-1], image[:, 0], image[:, -1]))
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3, 3), (0, 3, 2), (1, 2, 3, 2)])
+def test_hands_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=re.escape(f"have shape {shape}")):
+        d2l.show_clocks(torch.zeros(shape), "hour", "clock")
+
+
+@pytest.mark.parametrize(("name", "size"), [("xticks", 3), ("yticks", 2)])
+def test_labels_of_another_number_are_refused(name, size):
+    with pytest.raises(ValueError, match=f"there are {size + 1} {name} for {size} of them"):
+        d2l.show_clocks(torch.zeros(2, 3, 2), "hour", "clock", **{name: ["word"] * (size + 1)})
+
+
 # The map of the whole model ------------------------------------------------------------------
 
 SHAPE = (2, 5, 64)

@@ -16,8 +16,15 @@ from matplotlib.axes import Axes
 from matplotlib.markers import CARETLEFT
 from matplotlib.patches import Rectangle
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from d2l_mini.attention import attention_mask, masked_softmax
+from d2l_mini.attention import (
+    MultiHeadAttention,
+    attention_mask,
+    masked_softmax,
+    merge_heads,
+    split_heads,
+)
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 
@@ -26,10 +33,12 @@ __all__ = [
     "draw_decoder",
     "draw_masks",
     "draw_positions",
+    "draw_shapes",
     "draw_softmax",
     "explore_decoder",
     "explore_masks",
     "explore_positions",
+    "explore_shapes",
     "explore_softmax",
 ]
 
@@ -274,6 +283,102 @@ def explore_masks() -> Explorer:
         decoder_mask=widgets.Dropdown(
             options=["causal", "padding", "both"], value="causal", description="decoder's mask"
         ),
+    )
+
+
+# Notebook 02 ---------------------------------------------------------------------------------
+
+# The kinds of tensor, each with its dimensions in words, and the kind that each step makes.
+KINDS = ("batch, steps, width", "batch, heads, steps, width / heads", "batch, heads, steps, steps")
+WHOLE, SPLIT, PAIRS = KINDS
+MADE = {
+    "queries": WHOLE,
+    "W_q": WHOLE,
+    "split_heads": SPLIT,
+    "scores": PAIRS,
+    "masked_softmax": PAIRS,
+    "weights @ values": SPLIT,
+    "merge_heads": WHOLE,
+    "W_o": WHOLE,
+}
+
+
+def draw_shapes(batch: int, steps: int, width: int, heads: int) -> Picture:
+    """The shape and the size of every tensor when a batch attends to itself.
+
+    Raises ValueError if the heads do not divide the width, and names the nearest that do.
+    """
+    check_divides(width, heads)
+    with torch.device("meta"):  # shapes without numbers: nothing is computed
+        attention = MultiHeadAttention(width, heads).eval()
+        X = torch.empty(batch, steps, width)
+    with FlopCounterMode(display=False) as counter:
+        attention(X, X, X)
+    shapes = trace_shapes(attention, X)
+    numbers = {name: shape.numel() for name, shape in shapes.items()}
+    colors = [COLORS[KINDS.index(MADE[name])] for name in shapes]
+
+    picture = Picture((8, 4.2), layout="none")
+    axes = picture.add_axes((0.17, 0.2, 0.81, 0.72))  # there is room below for two lines
+    rows, lengths = range(len(shapes)), [n / max(numbers.values()) for n in numbers.values()]
+    boxes = axes.barh(rows, 0.45, 0.72, color="white", edgecolor=colors, linewidth=1.5)
+    axes.barh(rows, [0.3 * length for length in lengths], 0.5, left=0.7, color=colors)
+    for row, (name, shape) in enumerate(shapes.items()):
+        text = " × ".join(f"{size:,}" for size in shape)
+        axes.text(0.225, row, text, va="center", ha="center", weight="bold")
+        axes.text(0.68, row, f"{numbers[name]:,}", va="center", ha="right")
+    axes.text(0.225, -0.7, "shape", ha="center")
+    axes.text(0.68, -0.7, "numbers in it", ha="right")
+    axes.text(0.7, -0.7, "to scale")
+    axes.set(xlim=(-0.005, 1.005), ylim=(len(shapes) - 0.5, -0.5), xticks=[])
+    axes.set_yticks(rows, shapes)
+    axes.set_frame_on(False)
+    axes.tick_params(length=0)
+    firsts = [boxes[colors.index(color)] for color in COLORS[: len(KINDS)]]
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.2), "frameon": False}
+    picture.legend(firsts, KINDS, ncols=len(KINDS), **below)
+    picture.description = (
+        f"Batch {batch}, {steps} steps, width {width} = {heads} heads × {width // heads} units: "
+        f"{sum(p.numel() for p in attention.parameters()):,} parameters, "
+        f"{counter.get_total_flops() // 2:,} multiplications. The scores hold "
+        f"{numbers['scores']:,} numbers, the output {numbers['W_o']:,}."
+    )
+    return picture
+
+
+def trace_shapes(attention: MultiHeadAttention, X: Tensor) -> dict[str, torch.Size]:
+    """Do step by step what `attention(X, X, X)` does, and note the shape after each step."""
+    keys, values = attention.project(X, X)
+    tensors = {"queries": X, "W_q": attention.W_q(X)}
+    queries = tensors["split_heads"] = split_heads(tensors["W_q"], attention.num_heads)
+    tensors["scores"] = attention.attention.score(queries, keys)
+    tensors["masked_softmax"] = masked_softmax(tensors["scores"])
+    tensors["weights @ values"] = tensors["masked_softmax"] @ values
+    tensors["merge_heads"] = merge_heads(tensors["weights @ values"])
+    tensors["W_o"] = attention.W_o(tensors["merge_heads"])
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def check_divides(width: int, heads: int) -> None:
+    """Raise ValueError where the heads do not divide the width, and name the nearest that do."""
+    if heads > 0 and width % heads:  # of none MultiHeadAttention says what is wrong
+        divisors = [number for number in range(1, width + 1) if width % number == 0]
+        below = max(number for number in divisors if number < heads)
+        nearest = " or ".join(str(n) for n in (below, *[n for n in divisors if n > heads][:1]))
+        raise ValueError(
+            f"{heads} heads cannot share {width} units in equal parts; {nearest} heads can."
+        )
+
+
+def explore_shapes() -> Explorer:
+    """Batch, steps, width and heads against the shape of every tensor on the way."""
+    powers = [2**i for i in range(11)]
+    return Explorer(
+        draw_shapes,
+        batch=widgets.SelectionSlider(options=powers[:7], value=2, description="batch"),
+        steps=widgets.SelectionSlider(options=powers, value=32, description="steps"),
+        width=widgets.IntSlider(64, min=8, max=1024, step=8, description="width"),
+        heads=widgets.IntSlider(4, min=1, max=16, description="heads"),
     )
 
 

@@ -226,6 +226,105 @@ def test_lengths_that_cannot_be_are_explained(settings, message):
         masks(**settings)
 
 
+# Notebook 02 ---------------------------------------------------------------------------------
+
+EXTREMES = [
+    (1, 1, 8, 1),
+    (64, 1024, 1024, 16),
+    (64, 1, 8, 8),
+    (1, 1024, 1024, 1),
+]
+
+
+@pytest.mark.parametrize(("batch", "steps", "width", "heads"), EXTREMES)
+def test_draw_shapes_says_the_right_numbers(batch, steps, width, heads):
+    words = explorers.draw_shapes(batch, steps, width, heads).description
+    products = batch * (4 * steps * width**2 + 2 * steps**2 * width)
+    assert (
+        f"{batch}, {steps} steps, width {width} = {heads} heads × {width // heads} units" in words
+    )
+    assert f"{4 * width**2:,} parameters, {products:,} multiplications" in words
+    assert f"scores hold {batch * heads * steps**2:,} numbers" in words
+    assert f"the output {batch * steps * width:,}." in words
+
+
+@pytest.mark.parametrize(("batch", "steps", "width", "heads"), EXTREMES)
+def test_draw_shapes_shows_every_shape_whole(batch, steps, width, heads):
+    picture = explorers.draw_shapes(batch, steps, width, heads)
+    texts = [text.get_text() for text in picture.axes[0].texts]
+    for shape in (
+        (batch, steps, width),
+        (batch, heads, steps, width // heads),
+        (batch, heads, steps, steps),
+    ):
+        assert " × ".join(f"{size:,}" for size in shape) in texts
+    picture.canvas.draw()
+    frame = picture.bbox
+    for text in (*picture.axes[0].texts, *picture.axes[0].get_yticklabels()):
+        box = text.get_window_extent()
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1, text.get_text()
+    boxes, bars = picture.axes[0].containers
+    for row, box in enumerate(boxes):
+        shape, number = picture.axes[0].texts[2 * row : 2 * row + 2]
+        inside, outside = shape.get_window_extent(), number.get_window_extent()
+        assert box.get_window_extent().x0 < inside.x0 < inside.x1 < box.get_window_extent().x1
+        assert inside.x1 < outside.x0 < outside.x1 < bars[row].get_window_extent().x0
+
+
+def test_trace_is_what_the_call_does():
+    torch.manual_seed(0)
+    attention, X = d2l.MultiHeadAttention(12, 3).eval(), torch.randn(2, 5, 12)
+    shapes = explorers.trace_shapes(attention, X)
+    assert list(shapes) == list(explorers.MADE)
+    assert shapes["W_o"] == attention(X, X, X).shape
+    assert shapes["masked_softmax"] == attention.attention_weights.shape
+    sizes = {"batch": 2, "steps": 5, "width": 12, "heads": 3, "width / heads": 4}
+    for name, shape in shapes.items():
+        assert shape == tuple(sizes[word] for word in explorers.MADE[name].split(", "))
+    assert set(explorers.MADE.values()) == set(explorers.KINDS)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "nearest"),
+    [(64, 3, "2 or 4"), (24, 7, "6 or 8"), (8, 16, "8"), (8, 9, "8"), (1016, 16, "8 or 127")],
+)
+def test_draw_shapes_names_the_nearest_heads(width, heads, nearest):
+    with pytest.raises(ValueError, match="cannot share") as caught:
+        explorers.draw_shapes(2, 4, width, heads)
+    words = str(caught.value)
+    assert words == f"{heads} heads cannot share {width} units in equal parts; {nearest} heads can."
+    for number in map(int, re.findall(r"\d+", nearest)):
+        assert explorers.draw_shapes(2, 4, width, number).description
+
+
+def test_draw_shapes_of_no_heads():
+    with pytest.raises(ValueError, match="num_heads 0 does not divide num_hiddens 8"):
+        explorers.draw_shapes(1, 1, 8, 0)
+
+
+def test_explore_shapes_keeps_one_image_and_says_what_is_wrong():
+    view = explorers.explore_shapes()
+    image, words = view.image, view.words.value
+    before = image.value
+    for name, values in {"batch": (1, 64), "steps": (1, 1024), "heads": (1, 16)}.items():
+        for value in values:
+            view.controls[name].value = value
+    for value in (1024, 16):
+        view.controls["width"].value = value
+    assert view.image is image
+    assert image.value != before
+    assert view.words.value != words
+    last = image.value
+    with pytest.raises(ValueError, match="16 heads cannot share 8 units"):
+        view.controls["width"].value = 8
+    assert "16 heads cannot share 8 units" in view.words.value
+    assert image.value == last
+    view.controls["heads"].value = 8
+    assert "width 8 = 8 heads × 1 units" in view.words.value
+    assert image.value != last
+    assert all(control.description for control in view.controls.values())
+
+
 # Notebook 03 ---------------------------------------------------------------------------------
 
 

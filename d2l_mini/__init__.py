@@ -6,7 +6,8 @@ Read the modules in this order: attention, transformer, data, training, translat
 
 import torch  # the book's cells say `torch` without importing it: `from d2l_mini import *` gives it
 
-from d2l_mini import attention, data, progress, training, transformer, translation
+from d2l_mini import ablation, attention, data, progress, training, transformer, translation
+from d2l_mini.ablation import *
 from d2l_mini.attention import *
 from d2l_mini.data import *
 from d2l_mini.progress import *
@@ -27,6 +28,7 @@ __all__ = [
     "torch",
     *attention.__all__,
     *transformer.__all__,
+    *ablation.__all__,
     *data.__all__,
     *training.__all__,
     *translation.__all__,

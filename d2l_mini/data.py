@@ -38,6 +38,7 @@ __all__ = [
     "Vocab",
     "build_array_nmt",
     "build_data_nmt",
+    "cache_folder",
     "download",
     "download_extract",
     "group_references",
@@ -95,8 +96,8 @@ DATA_HUB = {
 }
 
 
-def _cache_folder(cache_dir: str | os.PathLike | None) -> Path:
-    """`cache_dir`, else the variable D2L_MINI_CACHE, else the user's cache folder."""
+def cache_folder(cache_dir: str | os.PathLike | None = None) -> Path:
+    """Where files are kept: `cache_dir`, else D2L_MINI_CACHE, else the user's cache folder."""
     if cache_dir is None:
         cache_dir = os.environ.get("D2L_MINI_CACHE") or None
     if cache_dir is None:
@@ -140,7 +141,7 @@ def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
     Raises ValueError if DATA_HUB lacks the name, OSError if the archive cannot be had.
     """
     dataset = _dataset(name)
-    folder = _cache_folder(cache_dir)
+    folder = cache_folder(cache_dir)
     path = folder / dataset.url.rsplit("/", 1)[-1]
     if _is_whole(path, dataset):
         return path

@@ -48,10 +48,17 @@ class Explorer(widgets.VBox):
 
     draw      the settings, by name -> a `Picture` whose description is that line; a ValueError's
               sentence is shown to the reader
+    buttons   for each label what a press does with the view: most set a control
     controls  for each setting its control, whose value is the default
     """
 
-    def __init__(self, draw: Callable[..., Picture], **controls: widgets.ValueWidget):
+    def __init__(
+        self,
+        draw: Callable[..., Picture],
+        buttons: Mapping[str, Callable[[Explorer], None]] | None = None,
+        /,
+        **controls: widgets.ValueWidget,
+    ):
         self.draw = draw
         self.controls = controls
         self.image = widgets.HTML()
@@ -61,7 +68,11 @@ class Explorer(widgets.VBox):
             control.style.description_width = "initial"
             control.continuous_update = False
             control.observe(self.redraw, names="value")
-        row = widgets.Box(list(controls.values()), layout={"flex_flow": "row wrap"})
+        self.buttons = {label: widgets.Button(description=label) for label in buttons or {}}
+        for label, press in (buttons or {}).items():
+            self.buttons[label].on_click(lambda _, press=press: press(self))
+        handles = [*controls.values(), *self.buttons.values()]
+        row = widgets.Box(handles, layout={"flex_flow": "row wrap"})
         super().__init__([row, self.image, self.words])
 
     def redraw(self, change=None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import os
@@ -17,7 +18,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_mini.attention import sequence_mask
-from d2l_mini.data import Vocab, trim_padding
+from d2l_mini.data import (
+    Vocab,
+    build_data_nmt,
+    cache_folder,
+    hold_out_nmt,
+    preprocess_nmt,
+    read_data_nmt,
+    tokenize_nmt,
+    trim_padding,
+    try_gpu,
+)
 from d2l_mini.progress import Accumulator, Animator, Timer
 from d2l_mini.transformer import (
     EncoderDecoder,
@@ -32,9 +43,11 @@ __all__ = [
     "Translator",
     "grad_clipping",
     "load_translator",
+    "ready_translator",
     "save_translator",
     "train_epoch",
     "train_seq2seq",
+    "warm_up",
 ]
 
 
@@ -77,6 +90,19 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
         raise FloatingPointError(f"the norm of the gradient is {norm}: try a smaller learning rate")
     torch.nn.utils.clip_grads_with_norm_(net.parameters(), theta, norm)
     return norm
+
+
+def warm_up(optimizer: torch.optim.Optimizer, num_steps: int) -> None:
+    """Let the learning rate rise evenly to its full size in the first steps (paper, section 5.3).
+
+    The optimizer goes on by itself: call this once, before its first step.
+
+    Raises ValueError if num_steps is below 1.
+    """
+    if num_steps < 1:
+        raise ValueError(f"num_steps is {num_steps}; it must be 1 or more")
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / num_steps, 1, num_steps - 1)
+    optimizer.register_step_post_hook(lambda *_: scheduler.step())
 
 
 @dataclass
@@ -273,3 +299,68 @@ def _read_translator(file: BinaryIO) -> Translator:
     net.to(content["weights"]["decoder.dense.weight"].dtype)
     net.load_state_dict(content["weights"])
     return Translator(net.eval(), src_vocab, tgt_vocab, content["num_steps"])
+
+
+SIZES = {"num_hiddens": 64, "ffn_num_hiddens": 128, "num_heads": 4, "num_layers": 2, "dropout": 0.1}
+LEARNING_RATES = (0.004, 0.004, 0.004, 0.004, 0.004, 0.001)  # of each epoch
+
+
+def ready_translator(
+    epoch: int = len(LEARNING_RATES),
+    cache_dir: str | os.PathLike | None = None,
+    device: torch.device | None = None,
+) -> Translator:
+    """Return the translator that notebook 05 trains; where there is none yet, train and keep it.
+
+    epoch      after how many epochs: 0 = untrained, 6 = the end
+    cache_dir  where the files are kept; None = see `cache_folder`
+    device     to train on; None = `try_gpu()`
+
+    Training takes less than a minute, on one CPU thread or the GPU, shows its curve, and leaves
+    the random numbers of the notebook alone. Raises ValueError for an epoch that there is not,
+    OSError if the files cannot be written.
+    """
+    if epoch not in range(len(LEARNING_RATES) + 1):
+        raise ValueError(f"epoch is {epoch}; it must lie in 0 ... {len(LEARNING_RATES)}")
+    text = read_data_nmt()
+    recipe = f"{text}{SIZES}{LEARNING_RATES}"
+    folder = cache_folder(cache_dir) / hashlib.sha1(recipe.encode()).hexdigest()[:10]
+    path = folder / f"translator-{epoch}.pt"
+    try:
+        return load_translator(path)
+    except (FileNotFoundError, ValueError):  # none yet, or a damaged one
+        _train_ready_translator(text, folder, device or try_gpu())
+    return load_translator(path)
+
+
+def _train_ready_translator(text: str, folder: Path, device: torch.device) -> None:
+    """Train as notebook 05 does, and keep the translator as it is after each epoch."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{folder} cannot be made: set D2L_MINI_CACHE to a folder of yours"
+        ) from error
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a second one only costs time in a model this small
+    animator = Animator("epoch", "nats per token", xlim=[1, len(LEARNING_RATES)])
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            train, _ = hold_out_nmt(*tokenize_nmt(preprocess_nmt(text)), fraction=0.05)
+            train_iter, src_vocab, tgt_vocab = build_data_nmt(*train, batch_size=128, num_steps=10)
+            net = EncoderDecoder(
+                TransformerEncoder(len(src_vocab), **SIZES),
+                TransformerDecoder(len(tgt_vocab), **SIZES),
+            ).to(device)
+            save_translator(folder / "translator-0.pt", net, src_vocab, tgt_vocab, 10)
+            optimizer = torch.optim.Adam(net.parameters(), fused=True)
+            for epoch, lr in enumerate(LEARNING_RATES, start=1):
+                optimizer.param_groups[0]["lr"] = lr
+                metric = train_epoch(net, train_iter, optimizer, tgt_vocab, device)
+                animator.add(epoch, metric[0] / metric[1])
+                path = folder / f"translator-{epoch}.pt"
+                save_translator(path, net, src_vocab, tgt_vocab, 10)
+    finally:
+        animator.close()
+        torch.set_num_threads(num_threads)

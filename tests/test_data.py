@@ -548,7 +548,7 @@ def test_the_folder_given_is_used_before_that_of_the_environment(server, tmp_pat
     assert not (tmp_path / "cache").exists()
 
 
-def test_without_the_variable_the_users_cache_folder_is_used(server, tmp_path, monkeypatch):
+def test_without_the_variable_the_userscache_folder_is_used(server, tmp_path, monkeypatch):
     monkeypatch.delenv("D2L_MINI_CACHE")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda app: str(tmp_path / "user" / app))
     assert data.download("pairs") == tmp_path / "user" / "d2l_mini" / "pairs.zip"
@@ -654,7 +654,7 @@ def test_a_failed_download_says_what_to_do_and_changes_nothing(
 
 
 @pytest.mark.parametrize("place", ["file", "file/folder"])
-def test_a_cache_folder_that_cannot_be_made_is_told(place, server, tmp_path):
+def test_acache_folder_that_cannot_be_made_is_told(place, server, tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match=r"could not write to .*D2L_MINI_CACHE.*bundled"):
         data.download("pairs", tmp_path / place)
@@ -793,7 +793,7 @@ def test_marks_of_direction_are_dropped():
     assert data.preprocess_nmt("\u202ago\u202c \u2066now\u2069") == "go now"
 
 
-def test_an_empty_variable_names_no_cache_folder(monkeypatch, tmp_path):
+def test_an_empty_variable_names_nocache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("D2L_MINI_CACHE", "")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / name))
-    assert data._cache_folder(None) == tmp_path / "d2l_mini"
+    assert data.cache_folder(None) == tmp_path / "d2l_mini"

@@ -9,6 +9,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -283,6 +284,12 @@ def load_translator(path: str | os.PathLike) -> Translator:
             ) from error
 
 
+def random_numbers_kept(device: torch.device | None = None) -> AbstractContextManager:
+    """After `with`, the random numbers of the CPU, and of `device`, go on as if it had not been."""
+    on_gpu = device is not None and device.type == "cuda"
+    return torch.random.fork_rng(devices=[device] if on_gpu else [])
+
+
 def _read_translator(file: BinaryIO) -> Translator:
     """Build a translator again; what is not one sets off an exception of any kind."""
     with zipfile.ZipFile(file) as archive:  # torch.load does not compare the checksums
@@ -292,9 +299,10 @@ def _read_translator(file: BinaryIO) -> Translator:
     content = torch.load(file, map_location="cpu", weights_only=True)
     src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
     tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
-    net = EncoderDecoder(
-        TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
-    )
+    with random_numbers_kept():  # those that every new net begins with
+        net = EncoderDecoder(
+            TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
+        )
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     net.to(content["weights"]["decoder.dense.weight"].dtype)
     net.load_state_dict(content["weights"])
@@ -328,7 +336,7 @@ def ready_translator(
     path = folder / f"translator-{epoch}.pt"
     try:
         return load_translator(path)
-    except (FileNotFoundError, ValueError):  # none yet, or a damaged one
+    except (OSError, ValueError):  # none yet, or a damaged one
         _train_ready_translator(text, folder, device or try_gpu())
     return load_translator(path)
 
@@ -345,7 +353,7 @@ def _train_ready_translator(text: str, folder: Path, device: torch.device) -> No
     torch.set_num_threads(1)  # a second one only costs time in a model this small
     animator = Animator("epoch", "nats per token", xlim=[1, len(LEARNING_RATES)])
     try:
-        with torch.random.fork_rng():
+        with random_numbers_kept(device):
             torch.manual_seed(0)
             train, _ = hold_out_nmt(*tokenize_nmt(preprocess_nmt(text)), fraction=0.05)
             train_iter, src_vocab, tgt_vocab = build_data_nmt(*train, batch_size=128, num_steps=10)

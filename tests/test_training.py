@@ -761,3 +761,119 @@ def test_the_type_of_the_weights_is_kept(tmp_path):
     d2l.save_translator(tmp_path / "a.pt", net.to(torch.bfloat16), src_vocab, tgt_vocab, 10)
     loaded = d2l.load_translator(tmp_path / "a.pt").net
     assert loaded.decoder.dense.weight.dtype == torch.bfloat16
+
+
+# Warm-up --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 5])
+def test_the_learning_rate_rises_evenly_and_then_stays(num_steps):
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    d2l.warm_up(optimizer, num_steps)
+    taken = []
+    for _ in range(8):
+        weight.grad = torch.ones(1)
+        before = weight.item()
+        optimizer.step()
+        taken.append(before - weight.item())
+    assert taken == pytest.approx([0.5 * min(1, (i + 1) / num_steps) for i in range(8)])
+
+
+def test_a_warm_up_of_no_steps_is_refused():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
+    with pytest.raises(ValueError, match="num_steps is 0; it must be 1 or more"):
+        d2l.warm_up(optimizer, 0)
+
+
+# The translator that is trained once ----------------------------------------------------------
+
+
+@pytest.fixture
+def small_recipe(monkeypatch):
+    """Two epochs on a few pairs; the list gets an item for each epoch that is trained."""
+    text = "\n".join(f"{english}\t{french}" for english, french in PAIRS * 10)
+    trained: list[float] = []
+
+    def counted(*args):
+        trained.append(args[2].param_groups[0]["lr"])
+        return d2l.train_epoch(*args)
+
+    monkeypatch.setattr(training, "read_data_nmt", lambda: text)
+    monkeypatch.setattr(training, "LEARNING_RATES", (0.01, 0.001))
+    monkeypatch.setattr(training, "train_epoch", counted)
+    return trained
+
+
+def ready(tmp_path: Path, epoch: int = 2) -> d2l.Translator:
+    return d2l.ready_translator(epoch, tmp_path / "cache", CPU)
+
+
+def test_the_translator_is_trained_once_and_kept(tmp_path, small_recipe):
+    first, second = ready(tmp_path), ready(tmp_path)
+    assert small_recipe == [0.01, 0.001]
+    for a, b in zip(first.net.parameters(), second.net.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert not first.net.training
+    assert first.src_vocab.to_tokens(second.src_vocab["calm"]) == "calm"
+    assert first.num_steps == 10
+
+
+def test_the_translator_is_kept_as_it_was_after_each_epoch(tmp_path, small_recipe):
+    weights = [ready(tmp_path, epoch).net.decoder.dense.weight for epoch in range(3)]
+    assert small_recipe == [0.01, 0.001]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+    assert (weights[0] - weights[1]).abs().max() > (weights[1] - weights[2]).abs().max()
+
+
+def test_a_damaged_translator_is_trained_again(tmp_path, small_recipe):
+    ready(tmp_path)
+    [path] = (tmp_path / "cache").glob("*/translator-2.pt")
+    path.write_bytes(path.read_bytes()[:1000])
+    ready(tmp_path)
+    assert small_recipe == [0.01, 0.001] * 2
+
+
+def test_another_recipe_is_another_translator(tmp_path, small_recipe, monkeypatch):
+    ready(tmp_path)
+    monkeypatch.setattr(training, "LEARNING_RATES", (0.02, 0.002))
+    ready(tmp_path)
+    assert small_recipe == [0.01, 0.001, 0.02, 0.002]
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.usefixtures("small_recipe")
+def test_training_the_translator_leaves_random_numbers_and_threads_alone(tmp_path):
+    state, num_threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        ready(tmp_path)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(num_threads)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_seed_of_the_translator_does_not_depend_on_the_notebook(tmp_path, small_recipe):
+    torch.manual_seed(3)
+    first = d2l.ready_translator(2, tmp_path / "one", CPU)
+    torch.manual_seed(4)
+    second = d2l.ready_translator(2, tmp_path / "two", CPU)
+    assert len(small_recipe) == 4
+    for a, b in zip(first.net.parameters(), second.net.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("epoch", [-1, 3, 1.5])
+@pytest.mark.usefixtures("small_recipe")
+def test_an_epoch_that_there_is_not_is_refused(tmp_path, epoch):
+    with pytest.raises(ValueError, match=r"epoch is .+; it must lie in 0 \.\.\. 2"):
+        ready(tmp_path, epoch)
+
+
+@pytest.mark.usefixtures("small_recipe")
+def test_a_cache_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(OSError, match="cannot be made: set D2L_MINI_CACHE to a folder of yours"):
+        ready(tmp_path)

@@ -198,7 +198,7 @@ class Attention(nn.Module):
 
 
 class AdditiveAttention(Attention):
-    """Score by a network with one hidden layer: w_v tanh(W_q q + W_k k) (book, section 11.3.2).
+    """Score by a network with one hidden layer: w_v tanh(W_q q + W_k k) (book, section 11.3.4).
 
     Queries and keys may differ in size; both sizes are taken from the first call.
     """

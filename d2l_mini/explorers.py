@@ -160,7 +160,9 @@ def explore_softmax() -> Explorer:
         width=widgets.SelectionSlider(
             options=[2**i for i in range(1, 11)], value=64, description="width d"
         ),
-        temperature=widgets.FloatLogSlider(1, min=-1, max=1, step=0.1, description="temperature"),
+        temperature=widgets.FloatLogSlider(
+            1, base=2, min=-3, max=5, step=0.5, description="temperature"
+        ),
         scaled=widgets.Checkbox(False, description="divide by √d"),
     )
 
@@ -206,7 +208,7 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
     picture.description = (
         f"Sentence {sentence} of {len(source_lens)}: {reads} of {len(SOURCE)} source steps and "
         f"{writes} of {len(TARGET)} target steps are words. The masks leave {left[0]} pairs of a "
-        f"query and a key in the encoder, {left[1]} in the decoder and {left[2]} between them."
+        f"query and a key in the encoder, {left[1]} in the decoder, {left[2]} in cross-attention."
     )
     return picture
 

@@ -426,7 +426,8 @@ def draw_positions(position: int, other: int, width: int, base: float) -> Pictur
     picture.description = (
         f"Positions {position} and {other}, {width} units, base {base:.6g}: they are {distance} "
         f"apart, their dot product is {cosines[distance] * width / 2:.2f} of at most "
-        f"{width / 2:g}, their cosine {cosines[distance]:.2f}. {say_confused(cosines, distance)}"
+        f"{width / 2:g}, their cosine similarity {cosines[distance]:.2f}. "
+        f"{say_confused(cosines, distance)}"
     )
     return picture
 
@@ -454,7 +455,7 @@ def draw_similarity(axes: Axes, cosines: Tensor, distance: int) -> None:
     axes.plot(cosines.numpy(), color=COLORS[0])
     axes.plot([distance], [cosines[distance]], "s", color=COLORS[1])
     axes.axvline(distance, color=COLORS[1], linestyle=":", linewidth=1)
-    axes.set(xlabel="distance", ylabel="cosine", ylim=(-1.15, 1.15), yticks=(-1, 0, 1))
+    axes.set(xlabel="distance", ylabel="cosine similarity", ylim=(-1.15, 1.15), yticks=(-1, 0, 1))
     axes.set_xticks((0, 32, 64, 96, 128))
     axes.grid(alpha=0.4)
 
@@ -467,7 +468,7 @@ def say_confused(cosines: Tensor, distance: int) -> str:
     if len(as_alike) == 0:
         return f"No larger distance, up to {FARTHEST}, is as similar."
     first = distance + 1 + int(as_alike[0])
-    return f"Distance {first} is at least as similar, with a cosine of {cosines[first]:.2f}."
+    return f"Distance {first} is at least as similar ({cosines[first]:.2f})."
 
 
 def explore_positions() -> Explorer:
@@ -475,7 +476,7 @@ def explore_positions() -> Explorer:
     return Explorer(
         draw_positions,
         position=widgets.IntSlider(3, 0, FARTHEST, description="position i"),
-        other=widgets.IntSlider(10, 0, FARTHEST, description="position k"),
+        other=widgets.IntSlider(10, 0, FARTHEST, description="position m"),
         width=widgets.Dropdown(
             options=[2**n for n in range(1, 8)], value=32, description="width d"
         ),

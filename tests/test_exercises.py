@@ -1,0 +1,302 @@
+"""Exercises: solutions pass, each wrong answer gets its own words, nothing of ours is shown."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+import d2l_mini as d2l
+from d2l_mini import exercises
+from d2l_mini.exercises import __main__ as handed_in
+from d2l_mini.exercises import base, record
+
+ALL = exercises.exercises()
+FUNCTIONS = [item for item in ALL.values() if isinstance(item, base.FunctionExercise)]
+VALUES = [item for item in ALL.values() if isinstance(item, base.ValueExercise)]
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_record(tmp_path, monkeypatch):
+    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / "progress.json"))
+
+
+def name(item: base.Exercise) -> str:
+    return item.number
+
+
+def right_answer(item: base.Exercise):
+    return item.right if isinstance(item, base.FunctionExercise) else item.right()
+
+
+# Every exercise ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", ALL.values(), ids=name)
+def test_the_solution_passes_and_a_stub_is_not_attempted(item):
+    assert item.check(...).state == item.check(None).state == "open"
+    assert record.read_record() == {}
+    result = item.check(right_answer(item))
+    assert result.state == "right"
+    assert item.title in result.words
+    assert record.read_record() == {item.number: "right"}
+
+
+@pytest.mark.parametrize("item", ALL.values(), ids=name)
+def test_an_exercise_has_what_a_reader_needs(item):
+    assert 1 <= item.minutes <= 60
+    assert len(item.hints) == 2
+    assert len(item.mistakes) >= 3
+    shown = item.solution()
+    assert "def " in shown.code
+    assert inspect.cleandoc(item.right.__doc__)
+
+
+MISTAKES = [(item, mistake) for item in ALL.values() for mistake in item.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("item", "mistake"),
+    MISTAKES,
+    ids=[f"{item.number}-{i}" for i, (item, _) in enumerate(MISTAKES)],
+)
+def test_each_wrong_answer_gets_its_own_words(item, mistake):
+    if isinstance(item, base.FunctionExercise):
+        answer, words = mistake, " ".join(inspect.cleandoc(mistake.__doc__).split())
+    else:
+        answer, words = mistake
+    for _ in range(3):  # random inputs, afresh each time
+        result = item.check(answer)
+        assert result.state == "wrong"
+        assert words in result.words
+        if isinstance(item, base.FunctionExercise):
+            assert " it gives " in result.words or " it raises " in result.words
+            assert "right is" in result.words
+
+
+@pytest.mark.parametrize("item", ALL.values(), ids=name)
+def test_all_words_of_an_exercise_differ(item):
+    words = [mistake.__doc__ if callable(mistake) else mistake[1] for mistake in item.mistakes]
+    assert len(set(words)) == len(words)
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_inputs_have_several_shapes_and_are_drawn_afresh(item):
+    calls = [list(item.inputs(torch.Generator().manual_seed(seed))) for seed in (0, 1)]
+    assert len(calls[0]) >= 3
+    shapes = [base.size(call) for call in calls[0]]
+    assert len(set(shapes)) >= 2
+    assert not base.alike(calls[0], calls[1], 0)
+    again = list(item.inputs(torch.Generator().manual_seed(0)))
+    assert base.alike(again, calls[0], 0)
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_an_answer_for_the_shown_example_only_does_not_pass(item):
+    [first, *_] = item.inputs(torch.Generator().manual_seed(0))
+    value = item.right(*first)
+    assert item.check(lambda *arguments: value).state == "wrong"
+
+
+@pytest.mark.parametrize("item", [f for f in FUNCTIONS if f.broken], ids=name)
+def test_what_is_given_to_repair_is_wrong_and_counts_as_not_attempted(item):
+    calls = list(item.inputs(torch.Generator().manual_seed(0)))
+    assert not item.acts_like(item.broken, calls, [item.right(*call) for call in calls])
+    assert item.check(item.broken).state == "open"
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_a_stub_that_returns_nothing_is_not_attempted(item):
+    assert item.check(lambda *arguments: None).state == "open"
+    assert item.check(lambda *arguments: ...).state == "open"
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_an_exception_is_reported_by_its_last_line(item):
+    result = item.check(lambda *arguments: {}["missing"])
+    assert result.state == "wrong"
+    assert "it raises KeyError: 'missing'" in result.words
+    assert "Traceback" not in result.words
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_an_answer_that_changes_its_input_is_caught(item):
+    def careless(*arguments):
+        value = item.right(*arguments)
+        for argument in arguments:
+            if isinstance(argument, torch.Tensor):
+                argument += 1
+            elif isinstance(argument, list):
+                argument.append(0)
+        return value
+
+    calls = list(item.inputs(torch.Generator().manual_seed(0)))
+    if any(isinstance(argument, (torch.Tensor, list)) for argument in calls[0]):
+        assert "It changes its arguments" in item.check(careless).words
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_a_right_answer_of_another_type_or_copy_passes(item):
+    def copied(*arguments):
+        value = item.right(*arguments)
+        return value.double().clone() if isinstance(value, torch.Tensor) else value
+
+    assert item.check(copied).state == "right"
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=name)
+def test_a_value_for_a_function_is_explained(item):
+    assert "Hand in the function itself" in item.check(3).words
+
+
+def test_checking_leaves_the_random_numbers_of_the_notebook_alone():
+    state = torch.get_rng_state()
+    for item in ALL.values():
+        item.check(right_answer(item))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_hints_come_one_after_the_other():
+    item = exercises.exercise("1.1")
+    item.hints_given = 0
+    said = [item.hint().words for _ in range(3)]
+    assert said[0] == f"Hint 1 of 2: {item.hints[0]}"
+    assert said[1] == said[2] == f"Hint 2 of 2: {item.hints[1]}"
+
+
+def test_an_endless_loop_is_stopped(monkeypatch):
+    monkeypatch.setattr(base, "SECONDS", 0.3)
+    running = []
+
+    def endless(query, keys):
+        running.append(1)
+        while True:
+            running[0] += 1
+
+    result = exercises.exercise("1.1").check(endless)
+    assert result.words == "Stopped after 0.3 seconds. Is there a loop that never ends?"
+    time.sleep(0.2)
+    count = running[0]
+    time.sleep(0.2)
+    assert running[0] == count
+
+
+def test_a_number_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"there is no exercise '9\.9'; there are 1\.1, 1\.2"):
+        exercises.exercise("9.9")
+
+
+def test_a_loop_and_a_list_pass_like_a_product():
+    def by_loop(query, keys):
+        scores = [float(query @ key) / len(query) ** 0.5 for key in keys]
+        exps = [2.718281828459045**score for score in scores]
+        return [value / sum(exps) for value in exps]
+
+    assert exercises.exercise("1.1").check(by_loop).state == "right"
+
+
+# How it looks --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["right", "wrong", "open"])
+def test_a_result_says_it_by_words_a_symbol_and_a_colour(state):
+    result = base.Result("1.1", state, "a < b", "x = 1")
+    html = result._repr_html_()
+    assert base.SYMBOLS[state] in html
+    assert base.SYMBOLS[state] in repr(result)
+    assert base.COLORS[state] in html
+    assert "a &lt; b" in html
+    assert "a < b" in repr(result)
+    assert "    x = 1" in repr(result)
+    assert len({*base.SYMBOLS.values()}) == len({*base.COLORS.values()}) == 3
+
+
+# What is kept --------------------------------------------------------------------------------
+
+
+def test_progress_is_kept_and_can_be_reset():
+    item = exercises.exercise("1.1")
+    assert "0 of" in repr(exercises.progress())
+    item.check(right_answer(item))
+    exercises.exercise("1.2").check(lambda scores: scores)
+    said = repr(exercises.progress())
+    assert "✓ 1.1" in said
+    assert "✗ 1.2" in said
+    assert "○ 1.3" in said
+    assert f"1 of {len(ALL)} solved" in said
+    item.check(lambda query, keys: query)  # what was solved stays solved
+    assert "✓ 1.1" in repr(exercises.progress())
+    assert "✓" not in repr(exercises.reset_progress())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"1.1": 2}'])
+def test_a_damaged_record_counts_as_none(text):
+    record.record_path().write_text(text)
+    exercises.progress()
+    item = exercises.exercise("1.1")
+    item.check(right_answer(item))
+    assert json.loads(record.record_path().read_text())["1.1"] == "right"
+
+
+def test_without_a_place_to_write_to_the_check_goes_on(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / "file" / "progress.json"))
+    item = exercises.exercise("1.1")
+    assert item.check(right_answer(item)).state == "right"
+
+
+# For a teacher -------------------------------------------------------------------------------
+
+SETUP = "from d2l_mini.exercises import exercise\n"
+
+
+def hand_in(folder: Path, name: str, *sources: str) -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in (SETUP, *sources)]
+    )
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+
+
+def test_a_folder_of_notebooks_is_checked(tmp_path, capsys):
+    folder = tmp_path / "class"
+    hand_in(folder, "ada/01_attention.ipynb", "exercise('1.4').check(0.649)", "1 / 0",
+            "exercise('1.5').check(1.0)")  # fmt: skip
+    hand_in(folder, "bob/01_attention.ipynb", "while True: pass")
+    hand_in(folder, "eve/01_attention.ipynb", "exercise('1.4').check(...)")
+    (folder / "zoe.ipynb").write_text("no notebook")
+    assert handed_in.main([str(folder), "--seconds", "10"]) == 1
+    lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    numbers = ("1.1", "1.2", "1.3", "1.4", "1.5")
+    for name, marks in (("ada", "○○○✓✗"), ("eve", "○○○○○")):
+        expected = "   ".join(f"{m} {n}" for m, n in zip(marks, numbers, strict=True))
+        assert lines[f"{name}/01_attention.ipynb"] == expected
+    assert lines["bob/01_attention.ipynb"] == "a cell takes longer than 10 seconds"
+    assert lines["zoe.ipynb"] == "is not a notebook"
+
+
+def test_an_empty_folder_is_named(tmp_path, capsys):
+    assert handed_in.main([str(tmp_path)]) == 2
+    assert "holds no notebook" in capsys.readouterr().err
+
+
+def test_the_command_has_a_help():
+    command = [sys.executable, "-m", "d2l_mini.exercises", "--help"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    assert "folder" in result.stdout
+
+
+def test_exercises_cost_nothing_before_they_are_used():
+    program = "import sys, d2l_mini; assert 'd2l_mini.exercises' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+    assert d2l.__all__

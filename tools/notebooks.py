@@ -17,7 +17,8 @@ Reported, for a person to mend:
                 (the tag `variant` marks a version that differs on purpose)
     outputs     errors, stderr, a widget alone, a path of one machine, over 500 kB
     run         each code cell has run, counted 1 ... n
-    form        a title first, headings to ###, 25 to 45 cells, code up to 15 lines unless quoted
+    form        a title first, headings to ###, code up to 15 lines unless quoted, 25 to 45 cells
+                without those tagged `exercise`
     links       https only; a relative link finds its file and heading, a picture its attachment
 """
 
@@ -425,7 +426,8 @@ def check_size(page: Page, project: Project) -> Iterator[Finding]:
     """The notebook is small, with few cells, and little code in each."""
     if (size := len(written(page).encode())) > MAX_BYTES:
         yield None, f"has {size} bytes, more than {MAX_BYTES}: make its outputs smaller"
-    if (count := len(page.notebook.cells)) not in CELLS:
+    count = sum("exercise" not in tags(cell) for cell in page.notebook.cells)
+    if count not in CELLS:
         yield None, f"has {count} cells, not {CELLS[0]} to {CELLS[-1]}: join, split or move some"
     for cell in page.code:
         lines = len(cell.source.splitlines())

@@ -377,6 +377,26 @@ def test_a_mended_cell_keeps_the_rest(root):
     assert [cell.id for cell in cells[:4]] == ["c0", "navigation", "c1", "c2"]
 
 
+def test_exercises_do_not_count_as_cells(root, capsys):
+    """From the first cell with the tag on, a notebook may be as long as it needs."""
+    path = root / "notebooks" / "02_decode.ipynb"
+    tag = {"tags": ["exercise"]}
+
+    def append(notebook):
+        count = len(notebook.cells)
+        more = [v4.new_markdown_cell("more", id=f"m{i}") for i in range(45 - count)]
+        last = [v4.new_markdown_cell("last", id=f"l{i}", metadata=tag) for i in range(3)]
+        notebook.cells += [*more, *last, v4.new_markdown_cell("end", id="end")]
+
+    edit(root, append)
+    assert run(root, capsys, "--check") == (0, ["3 notebooks in order"])
+    edit(root, lambda notebook: [cell.metadata.pop("tags", 0) for cell in notebook.cells[-4:]])
+    status, lines = run(root, capsys, "--check")
+    assert status == 1
+    assert "has 49 cells, not 25 to 45" in " ".join(lines)
+    assert path.exists()
+
+
 def test_quote_takes_the_text_of_the_source(root):
     """Decorators, comments and annotations come along; two blank lines join."""
     path = edit(root, put(QUOTE, source="SCALES = {}\ndef scale(): ...\nlimit = 0"))

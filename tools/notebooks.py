@@ -18,7 +18,7 @@ Reported, for a person to mend:
     outputs     errors, stderr, a widget alone, a path of one machine, over 500 kB
     run         each code cell has run, counted 1 ... n
     form        a title first, headings to ###, code up to 15 lines unless quoted, 25 to 45 cells
-                without those tagged `exercise`
+                before the first one tagged `exercise`
     links       https only; a relative link finds its file and heading, a picture its attachment
 """
 
@@ -33,6 +33,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -426,7 +427,7 @@ def check_size(page: Page, project: Project) -> Iterator[Finding]:
     """The notebook is small, with few cells, and little code in each."""
     if (size := len(written(page).encode())) > MAX_BYTES:
         yield None, f"has {size} bytes, more than {MAX_BYTES}: make its outputs smaller"
-    count = sum("exercise" not in tags(cell) for cell in page.notebook.cells)
+    count = len(list(takewhile(lambda cell: "exercise" not in tags(cell), page.notebook.cells)))
     if count not in CELLS:
         yield None, f"has {count} cells, not {CELLS[0]} to {CELLS[-1]}: join, split or move some"
     for cell in page.code:

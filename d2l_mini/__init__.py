@@ -17,10 +17,14 @@ from d2l_mini.translation import *
 
 _FIGURES = [
     "Picture",
+    "show_attention",
     "show_bars",
+    "show_beam_tree",
     "show_clocks",
     "show_curves",
     "show_heatmaps",
+    "show_links",
+    "show_points",
     "show_transformer",
 ]  # matplotlib loads when one of them is first used
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import torch
+from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -14,10 +16,14 @@ from PIL import Image  # matplotlib's own dependency
 
 __all__ = [
     "Picture",
+    "show_attention",
     "show_bars",
+    "show_beam_tree",
     "show_clocks",
     "show_curves",
     "show_heatmaps",
+    "show_links",
+    "show_points",
     "show_transformer",
 ]
 
@@ -406,6 +412,308 @@ def _draw_arrow(axes, corners, stroke: str = "-", color: str = "black") -> None:
     axes.plot(*zip(*corners[:-1], strict=True), stroke, color=color, lw=1.2)
     look = {"arrowstyle": "-|>", "color": color, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", corners[-1], corners[-2], arrowprops=look)
+
+
+# For each step the beginnings kept, from the best down; for each the number of the one in the step
+# before that it goes on from, its last token, and its log-probability.
+Tree = Sequence[Sequence[tuple[int, str, float]]]
+
+TREE_LOOKS = {  # colour of the words, of the lines, their width
+    "won": (COLORS[0], COLORS[0], 2.5),
+    "kept": ("black", "0.4", 1.2),
+    "dropped": ("0.6", "0.82", 1.0),
+}
+
+
+def show_beam_tree(
+    steps: Tree, *, best: int = 0, figsize: tuple[float, float] | None = None
+) -> Picture:
+    """Draw the beginnings that a beam search kept at each step, a column a step, the best on top.
+
+    steps    for each step, for each beginning: the number of the one before that it goes on from
+             (0 at the first step), its last token, its log-probability in nats; the token of one
+             that had ended before is ""
+    best     which beginning of the last step won
+    figsize  of the whole picture, in inches; None = 1 a step, 0.5 a beginning
+
+    The one that won is in colour; what leads to none of the last step is pale. Below a token stands
+    the probability of all tokens so far, where it has changed and does not round to 0.00.
+
+    Raises ValueError if there is no step or an empty one, a beginning goes on from one that is not
+    there, or `best` is none of the last step.
+    """
+    widest = max(map(len, steps), default=0)
+    picture = Picture(figsize or (len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
+    draw_beam_tree(picture.add_axes((0.01, 0, 0.98, 1)), steps, best)
+    picture.description = (
+        f"tree of a beam search, {len(steps)} steps, at most {widest} beginnings kept; the best: "
+        f"{' '.join(token for token in trace_back(steps, best)[1] if token)}"
+    )
+    return picture
+
+
+def trace_back(steps: Tree, last: int) -> tuple[list[int], list[str]]:
+    """Number and token, step by step, of what leads to beginning number `last` of the last step."""
+    rows, tokens = [last], []
+    for step in reversed(steps):
+        parent, token, _ = step[rows[-1]]
+        rows.append(parent)
+        tokens.append(token)
+    return rows[-2::-1], tokens[::-1]
+
+
+def draw_beam_tree(axes: Axes, steps: Tree, best: int = 0) -> None:
+    """Draw the tree of `show_beam_tree` into axes, which lose their frame."""
+    check_beam_tree(steps, best)
+    ways = [trace_back(steps, last)[0] for last in range(len(steps[-1]))]
+    kept = {place for way in ways for place in enumerate(way)}
+    won = set(enumerate(ways[best]))
+    last_row = max(map(len, steps)) - 1
+    lines: dict[str, list] = {name: [] for name in TREE_LOOKS}
+    look = {"ha": "center", "va": "center", "size": "small", "parse_math": False}
+    axes.text(-0.85, last_row / 2, "<bos>", **look)
+    ends, numbers = [(-0.6, last_row / 2)], [""]  # of the last column
+    for column, step in enumerate(steps):
+        axes.text(column, -0.8, f"step {column + 1}", color="0.4", **look)
+        starts, ends, before, numbers = ends, [], numbers, []
+        for row, (parent, token, log_prob) in enumerate(step):
+            place, half = (column, row), min(0.06 + 0.037 * max(len(token), 4), 0.46)
+            name = "won" if place in won else "kept" if place in kept else "dropped"
+            ends.append((column + half, row))
+            numbers.append(f"{math.exp(log_prob):.2f}")
+            if token:
+                is_news = numbers[-1] not in ("0.00", before[parent])
+                text = f"{token}\n{numbers[-1]}" if is_news else token
+                axes.text(*place, text, color=TREE_LOOKS[name][0], **look)
+                lines[name].append([starts[parent], (column - half, row)])
+            else:  # it had ended before
+                lines[name].append([starts[parent], (column - half, row), ends[-1]])
+    for name in reversed(TREE_LOOKS):
+        _, color, width = TREE_LOOKS[name]
+        axes.add_collection(LineCollection(lines[name], colors=color, linewidths=width))
+    axes.set(xlim=(-1.15, len(steps) - 0.5), ylim=(last_row + 0.55, -1.1))
+    axes.axis("off")
+
+
+def check_beam_tree(steps: Tree, best: int) -> None:
+    """Raise ValueError where the parts of a tree do not fit together."""
+    if not steps or not all(steps):
+        raise ValueError("a tree needs a step, and each step a beginning")
+    sizes = [1, *map(len, steps)]
+    for number, (size, step) in enumerate(zip(sizes, steps, strict=False), start=1):
+        for parent, token, _ in step:
+            if not 0 <= parent < size:
+                raise ValueError(
+                    f"{token!r} at step {number} goes on from number {parent}, but the step before "
+                    f"has {size}, from 0"
+                )
+    if not 0 <= best < sizes[-1]:
+        raise ValueError(f"best is {best}, but the last step has {sizes[-1]} beginnings, from 0")
+
+
+Block = tuple[torch.Tensor, Sequence[str], Sequence[str]]
+
+
+def show_attention(
+    blocks: Mapping[str, Block],
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    cell: float = 0.15,
+    cmap: str = "Reds",
+) -> Picture:
+    """Draw kinds of attention one below the other: a row a layer, a column a head.
+
+    blocks         for each title: weights (layers, heads, queries, keys), the words of the queries
+                   and those of the keys; these stand at the left and under the first head
+    rows, columns  what the layers and the heads are called; None = "layer 1", "head 1" ...
+    cell           the side of a weight, in inches; all have one colour scale, from 0 to 1
+
+    Raises ValueError if there is no block, the weights have other dimensions, the blocks have not
+    one number of heads, or a list of words or names has another length.
+    """
+    read = {title: _read_block(title, *block) for title, block in blocks.items()}
+    numbers = sorted({weights.shape[1] for weights, _, _ in read.values()})
+    if len(numbers) != 1:
+        raise ValueError(f"all blocks must have one number of heads, but there are {numbers}")
+    columns = [f"head {j + 1}" for j in range(numbers[0])] if columns is None else columns
+    _check_labels(("columns", columns, numbers[0]))
+    left = 0.6 + max(_room(queries) for _, queries, _ in read.values())
+    step = 0.12 + cell * max(len(keys) for _, _, keys in read.values())
+    tall = {title: 0.1 + cell * len(queries) for title, (_, queries, _) in read.items()}
+    width = left + step * len(columns) + 0.7
+    height = sum(
+        0.6 + tall[title] * len(weights) + _room(keys) for title, (weights, _, keys) in read.items()
+    )
+    picture = Picture((width, height), layout="none")
+    top, said = height, []
+    for title, (weights, queries, keys) in read.items():
+        picture.text(
+            0.1 / width, 1 - (height - top + 0.15) / height, title, weight="bold", va="center"
+        )
+        names = [f"layer {i + 1}" for i in range(len(weights))] if rows is None else rows
+        _check_labels(("rows", names, len(weights)))
+        top -= 0.5
+        for i, layer in enumerate(weights):
+            top -= tall[title]
+            for j, head in enumerate(layer):
+                x, wide, high = left + j * step, cell * len(keys), cell * len(queries)
+                place = (x / width, top / height, wide / width, high / height)
+                axes = picture.add_axes(place, xticks=[], yticks=[])
+                image = axes.imshow(head.numpy(), cmap=cmap, vmin=0, vmax=1, aspect="auto")
+                if i == 0:
+                    axes.set_title(columns[j], size="medium", pad=3)
+                if j == 0:
+                    _write_words(axes, queries, keys if i == len(weights) - 1 else ())
+                    middle = (0.2 / width, (top + high / 2) / height)
+                    picture.text(*middle, names[i], rotation=90, ha="center", va="center")
+        top -= _room(keys) + 0.1
+        said.append(
+            f"{title}: {len(weights)} by {len(columns)} maps of {len(queries)} by {len(keys)} "
+            f"words, weights up to {float(weights.max()):.2f}"
+        )
+    high = min(2, 0.5 * height)
+    bar = (1 - 0.58 / width, 0.5 - high / 2 / height, 0.12 / width, high / height)
+    picture.colorbar(image, cax=picture.add_axes(bar), ticks=(0, 0.5, 1))
+    picture.description = "; ".join(said)
+    return picture
+
+
+def _room(words: Sequence[str]) -> float:
+    """What the longest of these small words takes, in inches."""
+    return 0.075 * max(map(len, words))
+
+
+def _write_words(axes, queries: Sequence[str], keys: Sequence[str]) -> None:
+    """Write the words at the left of a map, and below it."""
+    look = {"size": "small", "parse_math": False}
+    for k, word in enumerate(queries):
+        axes.text(-0.75, k, word, ha="right", va="center", **look)
+    for k, word in enumerate(keys):
+        axes.text(k, len(queries) - 0.3, word, ha="center", va="top", rotation=90, **look)
+
+
+def _read_block(title: str, weights, queries: Sequence[str], keys: Sequence[str]) -> Block:
+    """A block as `show_attention` takes it, checked."""
+    weights = _as_tensor(weights).detach().float().cpu()
+    if weights.dim() != 4 or 0 in weights.shape:
+        raise ValueError(
+            f"the weights of {title!r} must be (layers, heads, queries, keys), but have shape "
+            f"{tuple(weights.shape)}"
+        )
+    _check_labels(("queries", queries, weights.shape[2]), ("keys", keys, weights.shape[3]))
+    return weights, list(queries), list(keys)
+
+
+def show_links(
+    weights: Sequence,
+    queries: Sequence[Sequence[str]],
+    keys: Sequence[Sequence[str]],
+    *,
+    least: float = 0.15,
+    figsize: tuple[float, float] | None = None,
+) -> Picture:
+    """Draw attention as lines from words to the words that they look at, as wide as the weight.
+
+    weights        for each sentence (queries, keys), from 0 to 1
+    queries, keys  for each sentence its words: queries below, keys above
+    least          weights below it are left out
+    figsize        of the whole picture, in inches; None = 7 wide, 1.3 a sentence
+
+    The line of the largest weight of each query is coloured. Raises ValueError if there is no
+    sentence, or there are not as many words as queries or keys.
+    """
+    if not len(weights) == len(queries) == len(keys) or len(weights) == 0:
+        raise ValueError(
+            "each sentence needs weights, queries and keys, but there are "
+            f"{len(weights)}, {len(queries)} and {len(keys)}"
+        )
+    width, height = figsize or (7, 1.3 * len(weights))
+    picture = Picture((width, height), layout="none")
+    high, said = 1 / len(weights), []
+    for i, (matrix, low, up) in enumerate(zip(weights, queries, keys, strict=True)):
+        matrix = _as_tensor(matrix).detach().float().cpu()
+        if matrix.dim() != 2:
+            raise ValueError(f"weights must be (queries, keys), not {tuple(matrix.shape)}")
+        _check_labels(("queries", low, matrix.shape[0]), ("keys", up, matrix.shape[1]))
+        axes = picture.add_axes((0, 1 - (i + 1) * high, 1, high))
+        axes.set(xlim=(0, width), ylim=(0, height * high))
+        axes.axis("off")
+        bottom, roof = 0.34, height * high - 0.34
+        from_x, to_x = _spread_words(low, width), _spread_words(up, width)
+        best = matrix.argmax(dim=1)
+        lines, widths, colors = [], [], []
+        for q, k in sorted(
+            torch.cartesian_prod(*map(torch.arange, matrix.shape)).reshape(-1, 2).tolist(),
+            key=lambda cell: float(matrix[cell[0], cell[1]]),
+        ):
+            if matrix[q, k] < least:
+                continue
+            lines.append([(from_x[q], bottom), (to_x[k], roof)])
+            widths.append(6 * float(matrix[q, k]))
+            colors.append(COLORS[0] if k == best[q] else "0.75")
+        axes.add_collection(LineCollection(lines, linewidths=widths, colors=colors))
+        for x, word in zip(from_x, low, strict=True):
+            axes.text(x, bottom - 0.06, word, ha="center", va="top", parse_math=False)
+        for x, word in zip(to_x, up, strict=True):
+            axes.text(x, roof + 0.06, word, ha="center", va="bottom", parse_math=False)
+        pairs = (
+            f"{word} to {up[k]} {float(row[k]):.2f}"
+            for word, row, k in zip(low, matrix, best.tolist(), strict=True)
+        )
+        said.append(f"{' '.join(low)}: {', '.join(pairs)}")
+    picture.description = f"the largest weight of each word; {'; '.join(said)}"
+    return picture
+
+
+def _spread_words(words: Sequence[str], width: float) -> list[float]:
+    """Where the middle of each word goes, so that the gaps between words are alike, in inches."""
+    lengths = [0.08 * len(word) for word in words]
+    gap = (width - sum(lengths)) / (len(words) + 1)
+    starts = [gap * (i + 1) + sum(lengths[:i]) for i in range(len(words))]
+    return [start + length / 2 for start, length in zip(starts, lengths, strict=True)]
+
+
+def show_points(
+    groups: Mapping[str, tuple],
+    xlabel: str,
+    ylabel: str,
+    *,
+    figsize: tuple[float, float] = (5, 4),
+) -> Picture:
+    """Draw clouds of points, each with its colour and its mark.
+
+    groups  for each name the x and the y of its points, drawn in this order
+
+    Raises ValueError if there is no group, or one has not as many x as y.
+    """
+    if not groups:
+        raise ValueError("there are 0 groups of points, but a picture needs 1 or more")
+    picture, said = Picture(figsize), []
+    axes = picture.subplots()
+    for (name, (x, y)), color, mark in zip(groups.items(), cycle(COLORS), cycle(MARKS)):
+        x, y = (_as_tensor(values).detach().float().flatten().cpu() for values in (x, y))
+        if len(x) != len(y):
+            raise ValueError(f"the group {name!r} has {len(x)} x and {len(y)} y")
+        axes.scatter(
+            x.numpy(),
+            y.numpy(),
+            s=8,
+            marker=mark,
+            color=color,
+            alpha=0.8,
+            linewidths=0,
+            label=name,
+        )
+        said.append(
+            f"{name}: {len(x)} points, {xlabel} from {float(x.min()):.2f} to {float(x.max()):.2f}, "
+            f"{ylabel} from {float(y.min()):.2f} to {float(y.max()):.2f}"
+        )
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.grid(alpha=0.4)
+    axes.legend()
+    picture.description = "; ".join(said)
+    return picture
 
 
 def _check_labels(*lists: tuple[str, Sequence[str] | None, int]) -> None:

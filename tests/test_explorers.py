@@ -1,4 +1,4 @@
-"""Interactive views: driven as functions at the ends of their controls, and as a reader does."""
+"""Views of notebooks 01 to 04: driven at the ends of their controls, and as a reader does."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 import d2l_mini as d2l
 from d2l_mini import explorers
+from d2l_mini.explorers import parts
 
-VIEWS = [getattr(explorers, name) for name in explorers.__all__ if name.startswith("explore_")]
+VIEWS = [getattr(explorers, name) for name in parts.__all__ if name.startswith("explore_")]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -44,7 +45,7 @@ def view(request) -> explorers.Explorer:
 
 
 def test_there_is_a_view_for_each_drawing_function():
-    drawn = {name[5:] for name in explorers.__all__ if name.startswith("draw_")}
+    drawn = {name[5:] for name in parts.__all__ if name.startswith("draw_")}
     assert drawn == {view.__name__[8:] for view in VIEWS}
 
 
@@ -274,14 +275,14 @@ def test_draw_shapes_shows_every_shape_whole(batch, steps, width, heads):
 def test_trace_is_what_the_call_does():
     torch.manual_seed(0)
     attention, X = d2l.MultiHeadAttention(12, 3).eval(), torch.randn(2, 5, 12)
-    shapes = explorers.trace_shapes(attention, X)
-    assert list(shapes) == list(explorers.MADE)
+    shapes = parts.trace_shapes(attention, X)
+    assert list(shapes) == list(parts.MADE)
     assert shapes["W_o"] == attention(X, X, X).shape
     assert shapes["masked_softmax"] == attention.attention_weights.shape
     sizes = {"batch": 2, "steps": 5, "width": 12, "heads": 3, "width / heads": 4}
     for name, shape in shapes.items():
-        assert shape == tuple(sizes[word] for word in explorers.MADE[name].split(", "))
-    assert set(explorers.MADE.values()) == set(explorers.KINDS)
+        assert shape == tuple(sizes[word] for word in parts.MADE[name].split(", "))
+    assert set(parts.MADE.values()) == set(parts.KINDS)
 
 
 @pytest.mark.parametrize(

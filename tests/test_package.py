@@ -25,7 +25,6 @@ IMPORTS = {  # what each module may import of the others
     "translation": {"attention", "transformer", "data"},
     "progress": {"figures"},
     "figures": set(),
-    "explorers": {"attention", "transformer", "figures"},
 }
 BOOK_CELL = """\
 num_hiddens, num_layers, dropout, batch_size, num_steps = 32, 2, 0.1, 64, 10
@@ -91,7 +90,7 @@ def test_every_public_name_is_there_once_and_listed():
     assert set(d2l.__all__) <= set(dir(d2l))
 
 
-@pytest.mark.parametrize("module", sorted(IMPORTS.keys() - {"explorers"}))  # a notebook's own
+@pytest.mark.parametrize("module", IMPORTS)
 def test_the_package_gives_all_that_a_module_makes_public(module):
     names = importlib.import_module(f"d2l_mini.{module}").__all__
     assert set(names) <= set(d2l.__all__)
@@ -157,7 +156,7 @@ def test_a_module_imports_only_what_the_design_allows(module):
 
 def test_only_a_notebook_imports_the_explorers_and_the_exercises():
     for path in PACKAGE.glob("*.py"):
-        if path.name not in ("__init__.py", "explorers.py"):
+        if path.name not in ("__init__.py",):
             assert not imported(path) & {"explorers", "exercises"}, path.name
 
 

@@ -1,0 +1,446 @@
+"""The views of notebook 07, and its figures."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+
+import pytest
+import torch
+
+import d2l_mini as d2l
+from d2l_mini import figures
+from d2l_mini.explorers import heatmaps as explorers
+from d2l_mini.translation import attention_maps
+
+SENTENCE = "we buy a blue car ."
+SIZES = (32, 32, 4, 2)
+
+
+@pytest.fixture(scope="module")
+def translators() -> list[d2l.Translator]:
+    """Three small translators that have learnt nothing, as if after 0, 1 and 2 epochs."""
+    reserved = ["<pad>", "<bos>", "<eos>"]
+    src_vocab = d2l.Vocab(SENTENCE.split(), reserved_tokens=reserved)
+    tgt_vocab = d2l.Vocab(
+        ["nous", "achetons", "une", "voiture", "bleue", "."], reserved_tokens=reserved
+    )
+    made = []
+    with torch.random.fork_rng():
+        for seed in range(3):
+            torch.manual_seed(seed)
+            net = d2l.EncoderDecoder(
+                d2l.TransformerEncoder(len(src_vocab), *SIZES),
+                d2l.TransformerDecoder(len(tgt_vocab), *SIZES),
+            )
+            made.append(d2l.Translator(net.eval(), src_vocab, tgt_vocab, 10))
+    return made
+
+
+@pytest.fixture
+def view(translators) -> explorers.Explorer:
+    return explorers.explore_attention(translators[0])
+
+
+@pytest.fixture
+def course(translators) -> explorers.Explorer:
+    view = explorers.explore_epochs(translators)
+    view.controls["sentence"].value = SENTENCE
+    return view
+
+
+def heat(picture: d2l.Picture):
+    """The weights of the map; masked where there is none."""
+    return picture.axes[0].images[0].get_array()
+
+
+def said_numbers(picture: d2l.Picture) -> list[float]:
+    """The weights that the description lists."""
+    return [float(x) for x in re.findall(r"\d\.\d\d", picture.description)]
+
+
+# One sentence --------------------------------------------------------------------------------
+
+SETTINGS = list(
+    itertools.product(explorers.MAPS, (1, 2), (explorers.MEAN, 1, 4), (1, 10), ("row", "column"))
+)
+
+
+@pytest.mark.parametrize(("kind", "layer", "head", "step", "line"), SETTINGS)
+def test_the_map_is_that_of_the_model(translators, kind, layer, head, step, line):
+    [result] = d2l.translate(
+        *translators[0][:1], [SENTENCE], *translators[0][1:], torch.device("cpu"),
+        save_attention_weights=True,
+    )  # fmt: skip
+    field, rows, columns, *_ = explorers.MAPS[kind]
+    weights = getattr(result.attention, field)[layer - 1]
+    weights = weights.mean(dim=0) if head == explorers.MEAN else weights[head - 1]
+    words = getattr(result.attention, rows if line == "row" else columns)
+    for word in (1, len(words)):
+        picture = explorers.draw_attention(
+            translators[0], SENTENCE, kind, layer, head, step, line, word
+        )
+        shown = heat(picture)
+        there = ~shown.mask if shown.mask.any() else torch.ones(shown.shape).bool().numpy()
+        assert torch.equal(torch.tensor(shown.data)[there], weights[torch.tensor(there)])
+        assert f"layer {layer}" in picture.description
+        assert picture.png()[:4] == b"\x89PNG"
+        numbers = weights[word - 1] if line == "row" else weights[:, word - 1]
+        listed = there[word - 1] if line == "row" else there[:, word - 1]
+        expected = [round(x, 2) for x in numbers[torch.tensor(listed)].tolist()]
+        assert said_numbers(picture) == pytest.approx(expected, abs=0.006)
+        if line == "row" and listed.any():
+            assert sum(said_numbers(picture)) == pytest.approx(1, abs=0.05)
+
+
+def test_a_later_step_is_not_there_yet_and_the_encoder_has_no_steps(translators):
+    def draw(kind, step, word):
+        return explorers.draw_attention(
+            translators[0], SENTENCE, kind, 2, 1, step, "row", word
+        )  # fmt: skip
+
+    cross = draw("cross-attention", 2, 4)
+    assert heat(cross).mask[2:].all()
+    assert not heat(cross).mask[:2].any()
+    assert "comes at step 4, and 2 is the last so far" in cross.description
+    own = draw("decoder self-attention", 10, 3)
+    rows, columns = own.axes[0].images[0].get_array().shape
+    later = torch.ones(rows, columns).triu(1).bool()
+    assert (torch.tensor(heat(own).mask) == later).all()
+    assert not heat(draw("encoder self-attention", 1, 7)).mask.any()
+
+
+def test_the_frame_is_around_the_row_or_the_column(translators):
+    for line, attribute in (("row", "y"), ("column", "x")):
+        picture = explorers.draw_attention(
+            translators[0], SENTENCE, "cross-attention", 1, 1, 10, line, 3
+        )
+        [frame] = picture.axes[0].patches
+        assert getattr(frame, f"get_{attribute}")() == 1.5
+        assert picture.axes[1].get_title().startswith(f"{line} 3: ")
+
+
+def test_an_unknown_word_is_shown_as_it_was_typed_and_named(translators):
+    picture = explorers.draw_attention(
+        translators[0], "a zebra $ .", "encoder self-attention", 1, 1, 10, "row", 2
+    )
+    assert "Unknown to the model: zebra, $." in picture.description
+    assert "zebra looks at a " in picture.description
+    assert "zebra" in [text.get_text() for text in picture.axes[0].texts]
+    assert picture.png()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sentence": " "}, "the sentence has 0 tokens, but the model reads 1 to 9"),
+        ({"sentence": "a " * 10}, "the sentence has 10 tokens, but the model reads 1 to 9"),
+        ({"layer": 3}, "there is no layer 3: the model has 2"),
+        ({"layer": 0}, "there is no layer 0: the model has 2"),
+        ({"head": 5}, "there is no head 5: the model has 4"),
+        ({"word": 8, "line": "column"}, "there is no column 8: this map has 7 columns"),
+        ({"word": 0}, r"there is no row 0: this map has \d+ rows"),
+    ],
+)
+def test_what_cannot_be_drawn_is_explained(translators, changed, message):
+    settings = {
+        "sentence": SENTENCE,
+        "kind": "cross-attention",
+        "layer": 1,
+        "head": 1,
+        "step": 10,
+        "line": "row",
+        "word": 1,
+    }
+    with pytest.raises(ValueError, match=message):
+        explorers.draw_attention(translators[0], **(settings | changed))
+
+
+def test_the_words_to_choose_from_follow_the_sentence_the_kind_and_the_line(view):
+    controls = view.controls
+    controls["sentence"].value = SENTENCE
+    controls["line"].value = "column"
+    expected = [f"{i} {word}" for i, word in enumerate([*SENTENCE.split(), "<eos>"], start=1)]
+    assert [label for label, _ in controls["word"].options] == expected
+    controls["kind"].value = "decoder self-attention"
+    assert controls["word"].options[0] == ("1 <bos>", 1)
+    controls["word"].value = len(controls["word"].options)
+    controls["kind"].value = "encoder self-attention"
+    controls["word"].value = 7
+    controls["sentence"].value = "a car"  # has no 7th word
+    assert [label for label, _ in controls["word"].options] == ["1 a", "2 car", "3 <eos>"]
+    assert controls["word"].value == 3
+    assert "⚠" not in view.words.value
+    assert "&lt;eos&gt; is seen by a " in view.words.value
+
+
+def test_a_sentence_is_translated_once(translators, monkeypatch):
+    calls = []
+
+    def counted(*args, **kwargs):
+        calls.append(args[1])
+        return d2l.translate(*args, **kwargs)
+
+    monkeypatch.setattr(explorers, "translate", counted)
+    view = explorers.explore_attention(translators[0])
+    for name, value in (("layer", 1), ("head", 2), ("step", 3), ("line", "column"), ("word", 2)):
+        view.controls[name].value = value
+    assert len(calls) == 1
+    view.controls["sentence"].value = SENTENCE
+    assert len(calls) == 2
+
+
+def test_a_change_draws_once(view, monkeypatch):
+    drawn, draw = [], view.draw
+    monkeypatch.setattr(view, "draw", lambda **settings: drawn.append(settings) or draw(**settings))
+    for name, value in (("sentence", "a car"), ("line", "column"), ("word", 3), ("word", 2)):
+        view.controls[name].value = value
+        assert drawn[-1][name] == value
+    assert len(drawn) == 4
+
+
+def test_every_control_redraws_into_the_one_image(view):
+    image, seen = view.image, {view.image.value}
+    for name, value in (
+        ("sentence", SENTENCE),
+        ("kind", "encoder self-attention"),
+        ("layer", 1),
+        ("head", 4),
+        ("line", "column"),
+        ("word", 7),
+        ("kind", "cross-attention"),
+        ("step", 1),
+    ):
+        view.controls[name].value = value
+        assert view.children[1] is image
+        assert image.value not in seen
+        seen.add(image.value)
+    assert all(control.description for control in view.controls.values())
+
+
+def test_a_sentence_that_cannot_be_read_is_explained_and_the_next_heals(view):
+    before = view.image.value
+    with pytest.raises(ValueError, match="0 tokens"):
+        view.controls["sentence"].value = ""
+    assert "⚠ the sentence has 0 tokens, but the model reads 1 to 9" in view.words.value
+    assert view.image.value == before
+    view.controls["sentence"].value = SENTENCE
+    assert "⚠" not in view.words.value
+
+
+def test_the_button_saves_the_picture_under_a_name_that_it_says(view, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    view.controls["head"].value = 3
+    view.buttons["save as PNG"].click()
+    name = "cross-attention-layer-2-head-3.png"
+    assert name in view.words.value
+    assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(view, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cross-attention-layer-2-head-mean.png").mkdir()
+    view.buttons["save as PNG"].click()
+    assert "⚠ cross-attention-layer-2-head-mean.png could not be written" in view.words.value
+    assert "start Jupyter in a folder that is yours" in view.words.value
+    assert "Errno" not in view.words.value
+
+
+def test_a_view_leaves_the_net_and_the_seed_as_they_were(translators):
+    net = translators[1].net.train()
+    state = torch.get_rng_state()
+    explorers.draw_attention(
+        translators[1], SENTENCE, "cross-attention", 1, 1, 10, "row", 1
+    )  # fmt: skip
+    first = explorers.draw_epochs(translators, SENTENCE, 1, 1, 1).png()
+    assert net.training
+    assert torch.equal(torch.get_rng_state(), state)
+    assert explorers.draw_epochs(translators, SENTENCE, 1, 1, 1).png() == first  # no dropout
+    net.eval()
+
+
+# Through training ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [0, 2])
+@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("head", [explorers.MEAN, 1, 4])
+def test_the_map_is_that_of_the_epoch_while_it_writes_the_last_translation(
+    translators, epoch, layer, head
+):
+    picture = explorers.draw_epochs(translators, SENTENCE, epoch, layer, head)
+    net, src_vocab, tgt_vocab, num_steps = translators[epoch]
+    texts = [
+        d2l.translate(t.net, [SENTENCE], src_vocab, tgt_vocab, num_steps, torch.device("cpu"))[0]
+        for t in translators
+    ]
+    outputs = texts[-1].tokens + ["<eos>"] * texts[-1].finished
+    source = [*SENTENCE.split(), "<eos>"]
+    cross = attention_maps(
+        net,
+        torch.tensor([src_vocab[source]]),
+        torch.tensor([tgt_vocab[["<bos>", *outputs[:-1]]]]),
+    )[2][layer - 1]
+    weights = cross.mean(dim=0) if head == explorers.MEAN else cross[head - 1]
+    assert torch.equal(torch.tensor(heat(picture).data), weights)
+    assert picture.description.startswith(f"After epoch {epoch}: '{texts[epoch].text}'.")
+    spread = torch.special.entr(weights).sum(dim=-1).exp().mean()
+    assert f"{spread:.1f} of {len(source)} words a row" in picture.description
+    for word, k in zip(outputs, weights.argmax(dim=1).tolist(), strict=True):
+        assert f"{word} → {source[k]}" in picture.description
+    curve, mark = picture.axes[1].lines
+    assert len(curve.get_ydata()) == len(translators)
+    assert mark.get_xdata() == [epoch]
+    assert float(mark.get_ydata()[0]) == pytest.approx(float(spread))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ((SENTENCE, 3, 1, 1), "epoch is 3, but there are epochs 0 to 2"),
+        ((SENTENCE, -1, 1, 1), "epoch is -1, but there are epochs 0 to 2"),
+        ((SENTENCE, 0, 3, 1), "there is no layer 3: the model has 2"),
+        ((SENTENCE, 0, 1, 5), "there is no head 5: the model has 4"),
+        (("", 0, 1, 1), "the sentence has 0 tokens, but the model reads 1 to 9"),
+    ],
+)
+def test_an_epoch_that_cannot_be_is_named(translators, settings, message):
+    with pytest.raises(ValueError, match=message):
+        explorers.draw_epochs(translators, *settings)
+
+
+def test_without_translators_there_is_nothing_to_follow():
+    with pytest.raises(ValueError, match="there are 0 translators"):
+        explorers.draw_epochs([], SENTENCE, 0, 1, 1)
+
+
+def test_every_control_of_the_epochs_redraws_into_the_one_image(course):
+    image, seen = course.image, {course.image.value}
+    for name, value in (("epoch", 0), ("layer", 1), ("head", 4), ("sentence", "a car .")):
+        course.controls[name].value = value
+        assert course.children[1] is image
+        assert image.value not in seen
+        seen.add(image.value)
+
+
+@pytest.mark.skipif("D2L_MINI_CACHE" not in os.environ, reason="trains for half a minute")
+def test_without_a_translator_the_views_show_the_ready_one():
+    state = torch.get_rng_state()
+    view, course = explorers.explore_attention(), explorers.explore_epochs()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert "voiture looks at " in view.words.value
+    assert course.controls["epoch"].max == 6
+
+
+# Figures -------------------------------------------------------------------------------------
+
+
+def maps_of(picture: d2l.Picture) -> list:
+    return [axes for axes in picture.axes if axes.images]
+
+
+def test_each_map_of_each_block_is_drawn_on_one_scale_with_its_words():
+    torch.manual_seed(0)
+    blocks = {
+        "one": (torch.rand(2, 3, 4, 5) / 2, ["a", "b", "c", "$d$"], ["e", "f", "g", "h", "$i"]),
+        "two": (torch.rand(1, 3, 2, 2), ["<bos>", "l'été"], ["j", "k"]),
+    }
+    picture = figures.show_attention(blocks)
+    grids = maps_of(picture)
+    assert len(grids) == 2 * 3 + 3
+    drawn = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in grids])
+    assert torch.equal(drawn, torch.cat([block[0].flatten() for block in blocks.values()]))
+    assert {axes.images[0].get_clim() for axes in grids} == {(0, 1)}
+    assert [axes.get_title() for axes in grids[:3]] == ["head 1", "head 2", "head 3"]
+    assert {"one", "two", "layer 1", "layer 2"} <= {text.get_text() for text in picture.texts}
+    for place, (_, queries, keys) in zip((3, 6), blocks.values(), strict=True):
+        words = [text.get_text() for text in grids[place].texts]
+        assert words == [*queries, *keys]
+    picture.canvas.draw()
+    for axes in grids:
+        for text in axes.texts:
+            box = text.get_window_extent()
+            assert picture.bbox.x0 <= box.x0 < box.x1 <= picture.bbox.x1
+            assert picture.bbox.y0 <= box.y0 < box.y1 <= picture.bbox.y1
+    assert "one: 2 by 3 maps of 4 by 5 words" in picture.description
+
+
+def test_rows_and_columns_can_have_other_names():
+    weights = torch.rand(1, 2, 2, 2)
+    picture = figures.show_attention(
+        {"title": (weights, "ab", "cd")}, rows=["mean"], columns=["epoch 0", "epoch 1"]
+    )
+    assert [axes.get_title() for axes in maps_of(picture)] == ["epoch 0", "epoch 1"]
+    assert "mean" in [text.get_text() for text in picture.texts]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "names", "message"),
+    [
+        ({}, {}, r"one number of heads, but there are \[\]"),
+        ({"a": (torch.rand(2, 2, 2), "ab", "cd")}, {}, r"must be \(layers, heads, queries, keys\)"),
+        ({"a": (torch.rand(1, 2, 2, 2), "abc", "cd")}, {}, "there are 3 queries for 2"),
+        ({"a": (torch.rand(1, 2, 2, 2), "ab", "c")}, {}, "there are 1 keys for 2"),
+        (
+            {n: (torch.rand(1, n, 1, 1), "a", "b") for n in (1, 2)},
+            {},
+            r"one number of heads, but there are \[1, 2\]",
+        ),
+        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"columns": ["x"]}, "1 columns for 2"),
+        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"rows": ["x", "y"]}, "2 rows for 1"),
+    ],
+)
+def test_blocks_that_do_not_fit_are_refused(blocks, names, message):
+    with pytest.raises(ValueError, match=message):
+        figures.show_attention(blocks, **names)
+
+
+def test_lines_are_as_wide_as_weights_and_the_largest_of_a_row_is_coloured():
+    weights = torch.tensor([[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]])
+    picture = figures.show_links([weights, weights], [["la", "$x$"]] * 2, [["the", "b", "c"]] * 2)
+    assert len(picture.axes) == 2
+    [lines] = picture.axes[0].collections
+    assert sorted(lines.get_linewidths()) == pytest.approx([1.2, 1.2, 1.8, 3.6, 4.2])
+    blue = [tuple(color) for color in lines.get_colors()]
+    assert len(set(blue)) == 2
+    assert picture.description.count("la to the 0.70") == 2
+    assert "$x$ to c 0.60" in picture.description
+    assert [text.get_text() for text in picture.axes[0].texts] == ["la", "$x$", "the", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "queries", "keys", "message"),
+    [
+        ([], [], [], "there are 0, 0 and 0"),
+        ([torch.ones(1, 1)], [["a"]], [], "there are 1, 1 and 0"),
+        ([torch.ones(1)], [["a"]], [["b"]], r"must be \(queries, keys\), not \(1,\)"),
+        ([torch.ones(1, 2)], [["a"]], [["b"]], "there are 1 keys for 2"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused(weights, queries, keys, message):
+    with pytest.raises(ValueError, match=message):
+        figures.show_links(weights, queries, keys)
+
+
+def test_each_cloud_has_its_points_its_colour_and_its_mark():
+    clouds = {"one": (torch.arange(3), [1, 2, 4.0]), "two": ([0.5], torch.tensor([-1]))}
+    picture = figures.show_points(clouds, "weight", "fall")
+    [axes] = picture.axes
+    one, two = axes.collections
+    assert one.get_offsets().tolist() == [[0, 1], [1, 2], [2, 4]]
+    assert two.get_offsets().tolist() == [[0.5, -1]]
+    assert one.get_paths()[0].vertices.shape != two.get_paths()[0].vertices.shape
+    assert (one.get_facecolor() != two.get_facecolor()).any()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
+    assert "one: 3 points, weight from 0.00 to 2.00, fall from 1.00 to 4.00" in picture.description
+
+
+@pytest.mark.parametrize(
+    ("clouds", "message"),
+    [({}, "there are 0 groups"), ({"a": ([1, 2], [1])}, "the group 'a' has 2 x and 1 y")],
+)
+def test_clouds_that_do_not_fit_are_refused(clouds, message):
+    with pytest.raises(ValueError, match=message):
+        figures.show_points(clouds, "x", "y")

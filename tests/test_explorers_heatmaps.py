@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 
 import pytest
@@ -325,13 +324,14 @@ def test_every_control_of_the_epochs_redraws_into_the_one_image(course):
         seen.add(image.value)
 
 
-@pytest.mark.skipif("D2L_MINI_CACHE" not in os.environ, reason="trains for half a minute")
-def test_without_a_translator_the_views_show_the_ready_one():
-    state = torch.get_rng_state()
+def test_without_a_translator_the_views_show_the_ready_one(translators, monkeypatch):
+    monkeypatch.setattr(explorers, "LEARNING_RATES", (0.1, 0.1))
+    monkeypatch.setattr(explorers, "ready_translator", lambda epoch=2: translators[epoch])
     view, course = explorers.explore_attention(), explorers.explore_epochs()
-    assert torch.equal(torch.get_rng_state(), state)
-    assert "voiture looks at " in view.words.value
-    assert course.controls["epoch"].max == 6
+    given = explorers.explore_attention(translators[2])
+    assert view.words.value == given.words.value
+    assert view.image.value == given.image.value
+    assert course.controls["epoch"].max == 2
 
 
 # Figures -------------------------------------------------------------------------------------

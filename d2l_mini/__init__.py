@@ -4,6 +4,8 @@ Read the modules in this order: attention, transformer, data, training, translat
 `figures` hold the tools around them. Each serves the notebook of its chapter.
 """
 
+import importlib
+
 import torch  # the book's cells say `torch` without importing it: `from d2l_mini import *` gives it
 
 from d2l_mini import ablation, attention, data, progress, training, transformer, translation
@@ -46,6 +48,8 @@ def __getattr__(name: str):
         from d2l_mini import figures
 
         return getattr(figures, name)
+    if name in ("exercises", "explorers"):
+        return importlib.import_module(f"d2l_mini.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -96,14 +97,28 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
 def warm_up(optimizer: torch.optim.Optimizer, num_steps: int) -> None:
     """Let the learning rate rise evenly to its full size in the first steps (paper, section 5.3).
 
-    The optimizer goes on by itself: call this once, before its first step.
+    The optimizer goes on by itself: call this once, before its first step. Between steps its
+    param_groups show the full size, which may be set anew or scheduled.
 
-    Raises ValueError if num_steps is below 1.
+    Raises ValueError if num_steps is no whole number, or below 1.
     """
-    if num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; it must be 1 or more")
-    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / num_steps, 1, num_steps - 1)
-    optimizer.register_step_post_hook(lambda *_: scheduler.step())
+    if not isinstance(num_steps, int) or num_steps < 1:
+        raise ValueError(f"num_steps is {num_steps}; it must be a whole number, 1 or more")
+    shares = iter([step / num_steps for step in range(1, num_steps)])
+    full: list[float] = []  # the learning rates, while a step is taken
+
+    def lower(*_) -> None:
+        full[:] = [group["lr"] for group in optimizer.param_groups]
+        share = next(shares, 1)
+        for group in optimizer.param_groups:
+            group["lr"] *= share
+
+    def restore(*_) -> None:
+        for group, lr in zip(optimizer.param_groups, full, strict=True):
+            group["lr"] = lr
+
+    optimizer.register_step_pre_hook(lower)
+    optimizer.register_step_post_hook(restore)
 
 
 @dataclass
@@ -254,7 +269,10 @@ def save_translator(
     file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
     torch.save(content, file)
     try:
-        _read_translator(file)
+        built = _read_translator(file).net
+        for there, here in zip(built.modules(), net.modules(), strict=True):
+            if type(there).__name__ != type(here).__name__:
+                raise ValueError(f"{type(here).__name__} would become {type(there).__name__}")
     except Exception as error:
         raise ValueError(
             "this net cannot be built again from its sizes, so nothing was saved: keep its "
@@ -284,10 +302,28 @@ def load_translator(path: str | os.PathLike) -> Translator:
             ) from error
 
 
-def random_numbers_kept(device: torch.device | None = None) -> AbstractContextManager:
-    """After `with`, the random numbers of the CPU, and of `device`, go on as if it had not been."""
-    on_gpu = device is not None and device.type == "cuda"
-    return torch.random.fork_rng(devices=[device] if on_gpu else [])
+@contextmanager
+def set_apart(seed: int, device: torch.device) -> Iterator[None]:
+    """Inside `with`, all is as in a new program with this seed and one CPU thread.
+
+    Gradients are on and new weights are float32. Afterwards the random numbers of the CPU and of
+    `device`, the threads and the type go on as if it had not been.
+    """
+    num_threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    torch.set_num_threads(1)  # a second one only costs time in a model this small
+    torch.set_default_dtype(torch.float32)
+    try:
+        devices = [device] if device.type == "cuda" else []
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.random.fork_rng(devices=devices),
+        ):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(num_threads)
+        torch.set_default_dtype(dtype)
 
 
 def _read_translator(file: BinaryIO) -> Translator:
@@ -299,7 +335,7 @@ def _read_translator(file: BinaryIO) -> Translator:
     content = torch.load(file, map_location="cpu", weights_only=True)
     src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
     tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
-    with random_numbers_kept():  # those that every new net begins with
+    with torch.random.fork_rng(devices=[]):  # every new net begins with random numbers
         net = EncoderDecoder(
             TransformerEncoder(*content["encoder"]), TransformerDecoder(*content["decoder"])
         )
@@ -316,7 +352,7 @@ LEARNING_RATES = (0.004, 0.004, 0.004, 0.004, 0.004, 0.001)  # of each epoch
 def ready_translator(
     epoch: int = len(LEARNING_RATES),
     cache_dir: str | os.PathLike | None = None,
-    device: torch.device | None = None,
+    device: torch.device | str | None = None,
 ) -> Translator:
     """Return the translator that notebook 05 trains; where there is none yet, train and keep it.
 
@@ -328,16 +364,18 @@ def ready_translator(
     the random numbers of the notebook alone. Raises ValueError for an epoch that there is not,
     OSError if the files cannot be written.
     """
-    if epoch not in range(len(LEARNING_RATES) + 1):
+    if not isinstance(epoch, int) or epoch not in range(len(LEARNING_RATES) + 1):
         raise ValueError(f"epoch is {epoch}; it must lie in 0 ... {len(LEARNING_RATES)}")
+    device = try_gpu() if device is None else torch.device(device)
     text = read_data_nmt()
-    recipe = f"{text}{SIZES}{LEARNING_RATES}"
+    recipe = f"{text}{SIZES}{LEARNING_RATES}{inspect.getsource(_train_ready_translator)}"
     folder = cache_folder(cache_dir) / hashlib.sha1(recipe.encode()).hexdigest()[:10]
-    path = folder / f"translator-{epoch}.pt"
+    path = folder / f"translator-{int(epoch)}.pt"
     try:
         return load_translator(path)
     except (OSError, ValueError):  # none yet, or a damaged one
-        _train_ready_translator(text, folder, device or try_gpu())
+        with set_apart(0, device):
+            _train_ready_translator(text, folder, device)
     return load_translator(path)
 
 
@@ -349,26 +387,20 @@ def _train_ready_translator(text: str, folder: Path, device: torch.device) -> No
         raise OSError(
             error.errno, f"{folder} cannot be made: set D2L_MINI_CACHE to a folder of yours"
         ) from error
-    num_threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a second one only costs time in a model this small
+    train, _ = hold_out_nmt(*tokenize_nmt(preprocess_nmt(text)), fraction=0.05)
+    train_iter, *vocabs = build_data_nmt(*train, batch_size=128, num_steps=10)
+    src_vocab, tgt_vocab = vocabs
+    net = EncoderDecoder(
+        TransformerEncoder(len(src_vocab), **SIZES), TransformerDecoder(len(tgt_vocab), **SIZES)
+    ).to(device)
+    save_translator(folder / "translator-0.pt", net, *vocabs, num_steps=10)
+    optimizer = torch.optim.Adam(net.parameters(), fused=True)
     animator = Animator("epoch", "nats per token", xlim=[1, len(LEARNING_RATES)])
     try:
-        with random_numbers_kept(device):
-            torch.manual_seed(0)
-            train, _ = hold_out_nmt(*tokenize_nmt(preprocess_nmt(text)), fraction=0.05)
-            train_iter, src_vocab, tgt_vocab = build_data_nmt(*train, batch_size=128, num_steps=10)
-            net = EncoderDecoder(
-                TransformerEncoder(len(src_vocab), **SIZES),
-                TransformerDecoder(len(tgt_vocab), **SIZES),
-            ).to(device)
-            save_translator(folder / "translator-0.pt", net, src_vocab, tgt_vocab, 10)
-            optimizer = torch.optim.Adam(net.parameters(), fused=True)
-            for epoch, lr in enumerate(LEARNING_RATES, start=1):
-                optimizer.param_groups[0]["lr"] = lr
-                metric = train_epoch(net, train_iter, optimizer, tgt_vocab, device)
-                animator.add(epoch, metric[0] / metric[1])
-                path = folder / f"translator-{epoch}.pt"
-                save_translator(path, net, src_vocab, tgt_vocab, 10)
+        for epoch, lr in enumerate(LEARNING_RATES, start=1):
+            optimizer.param_groups[0]["lr"] = lr
+            metric = train_epoch(net, train_iter, optimizer, tgt_vocab, device)
+            animator.add(epoch, metric[0] / metric[1])
+            save_translator(folder / f"translator-{epoch}.pt", net, *vocabs, num_steps=10)
     finally:
         animator.close()
-        torch.set_num_threads(num_threads)

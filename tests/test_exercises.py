@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import pytest
@@ -22,6 +23,11 @@ ALL = exercises.exercises()
 FUNCTIONS = [item for item in ALL.values() if isinstance(item, base.FunctionExercise)]
 VALUES = [item for item in ALL.values() if isinstance(item, base.ValueExercise)]
 ROOT = Path(__file__).resolve().parent.parent
+
+
+class Point(NamedTuple):
+    x: float
+    y: torch.Tensor
 
 
 @pytest.fixture(autouse=True)
@@ -219,6 +225,32 @@ def test_a_result_says_it_by_words_a_symbol_and_a_colour(state):
     assert len({*base.SYMBOLS.values()}) == len({*base.COLORS.values()}) == 3
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (torch.tensor([[1.0, 2.12345]]), "[[1.0, 2.123]]"),
+        (torch.zeros(13), "a tensor of shape (13,)"),
+        ((torch.ones(2), torch.zeros(4, 4)), "([1.0, 1.0], a tensor of shape (4, 4))"),
+        ((1,), "(1,)"),
+        ({"a": [0.12345], "b": None}, "{'a': [0.123], 'b': None}"),
+        (d2l.Vocab, repr(d2l.Vocab)),
+        (ValueError("two\nlines"), "ValueError: two lines"),
+        ("word", "'word'"),
+        (Point(1.00001, torch.tensor([2])), "(1.0, [2])"),
+    ],
+    ids=str,
+)
+def test_values_are_shown_briefly_whatever_they_lie_in(value, said):
+    assert base.show(value) == said
+
+
+@pytest.mark.parametrize("stub", [None, ..., (..., ...), [None], (..., [..., ...])])
+def test_dots_for_each_of_several_values_are_no_attempt(stub):
+    for number in ("6.2", "6.4"):  # two or three values are asked for
+        assert exercises.exercise(number).check(lambda *arguments: stub).state == "open"
+    assert exercises.exercise("6.1").check(stub).state == "open"
+
+
 # What is kept --------------------------------------------------------------------------------
 
 
@@ -299,4 +331,4 @@ def test_the_command_has_a_help():
 def test_exercises_cost_nothing_before_they_are_used():
     program = "import sys, d2l_mini; assert 'd2l_mini.exercises' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
-    assert d2l.__all__
+    assert d2l.exercises.progress is exercises.progress

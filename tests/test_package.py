@@ -20,7 +20,7 @@ IMPORTS = {  # what each module may import of the others
     "attention": set(),
     "transformer": {"attention"},
     "data": set(),
-    "ablation": {"attention", "transformer"},
+    "ablation": {"attention", "transformer", "data", "training", "translation"},
     "training": {"attention", "transformer", "data", "progress"},
     "translation": {"attention", "transformer", "data"},
     "progress": {"figures"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import inspect
 import io
 import math
 import os
@@ -745,6 +747,15 @@ def test_a_net_that_its_sizes_do_not_describe_never_replaces_a_good_file(tmp_pat
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("part", d2l.PARTS)
+def test_a_net_without_one_of_its_parts_is_never_saved_as_a_whole_one(part, tmp_path):
+    net, _, src_vocab, tgt_vocab = make_all()
+    d2l.leave_out(net, part)
+    with pytest.raises(ValueError, match="cannot be built again from its sizes, so nothing was"):
+        d2l.save_translator(tmp_path / "a.pt", net, src_vocab, tgt_vocab, 10)
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_changed_byte_is_noticed(tmp_path):
     net, _, src_vocab, tgt_vocab = make_all()
     path = tmp_path / "a.pt"
@@ -766,24 +777,60 @@ def test_the_type_of_the_weights_is_kept(tmp_path):
 # Warm-up --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_steps", [1, 2, 5])
-def test_the_learning_rate_rises_evenly_and_then_stays(num_steps):
-    weight = nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=0.5)
-    d2l.warm_up(optimizer, num_steps)
-    taken = []
-    for _ in range(8):
+def sgd_steps(optimizer: torch.optim.SGD, num_steps: int, before=lambda step: None) -> list[float]:
+    """How far each step moves the one weight, whose gradient is 1."""
+    [weight], taken = optimizer.param_groups[0]["params"], []
+    for step in range(num_steps):
+        before(step)
         weight.grad = torch.ones(1)
-        before = weight.item()
+        place = weight.item()
         optimizer.step()
-        taken.append(before - weight.item())
-    assert taken == pytest.approx([0.5 * min(1, (i + 1) / num_steps) for i in range(8)])
+        taken.append(place - weight.item())
+    return taken
 
 
-def test_a_warm_up_of_no_steps_is_refused():
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
-    with pytest.raises(ValueError, match="num_steps is 0; it must be 1 or more"):
-        d2l.warm_up(optimizer, 0)
+@pytest.fixture
+def sgd() -> torch.optim.SGD:
+    return torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 5])
+def test_the_learning_rate_rises_evenly_and_then_stays(sgd, num_steps):
+    d2l.warm_up(sgd, num_steps)
+    expected = [0.5 * min(1, (i + 1) / num_steps) for i in range(8)]
+    assert sgd_steps(sgd, 8) == pytest.approx(expected)
+
+
+def test_a_learning_rate_set_during_the_warm_up_is_the_full_size(sgd):
+    def halve(step: int) -> None:
+        assert sgd.param_groups[0]["lr"] == (0.5 if step < 3 else 0.25)
+        if step == 2:
+            sgd.param_groups[0]["lr"] = 0.25
+
+    d2l.warm_up(sgd, 4)
+    expected = [0.5 / 4, 0.5 * 2 / 4, 0.25 * 3 / 4, 0.25, 0.25, 0.25]
+    assert sgd_steps(sgd, 6, halve) == pytest.approx(expected)
+
+
+def test_training_after_a_warm_up_never_exceeds_the_rate_asked_for():
+    net, data_iter, _, tgt_vocab = make_all()
+    history = d2l.History(optimizer=torch.optim.Adam(net.parameters(), lr=0.1))
+    d2l.warm_up(history.optimizer, 3)
+    rates = []
+    history.optimizer.register_step_pre_hook(
+        lambda *_: rates.append(history.optimizer.param_groups[0]["lr"])
+    )
+    d2l.train_seq2seq(net, data_iter, 0.01, 2, tgt_vocab, CPU, history=history)
+    d2l.train_seq2seq(net, data_iter, 0.02, 1, tgt_vocab, CPU, history=history)
+    num_steps = len(list(data_iter))
+    full = [0.01] * 2 * num_steps + [0.02] * num_steps
+    assert rates == pytest.approx([lr * min(1, (i + 1) / 3) for i, lr in enumerate(full)])
+
+
+@pytest.mark.parametrize("num_steps", [0, -3, 2.5])
+def test_a_warm_up_of_no_steps_is_refused(sgd, num_steps):
+    with pytest.raises(ValueError, match=f"num_steps is {num_steps}; it must be a whole number, 1"):
+        d2l.warm_up(sgd, num_steps)
 
 
 # The translator that is trained once ----------------------------------------------------------
@@ -865,7 +912,7 @@ def test_the_seed_of_the_translator_does_not_depend_on_the_notebook(tmp_path, sm
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("epoch", [-1, 3, 1.5])
+@pytest.mark.parametrize("epoch", [-1, 3, 1.5, 2.0])
 @pytest.mark.usefixtures("small_recipe")
 def test_an_epoch_that_there_is_not_is_refused(tmp_path, epoch):
     with pytest.raises(ValueError, match=r"epoch is .+; it must lie in 0 \.\.\. 2"):
@@ -877,3 +924,83 @@ def test_a_cache_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "cache").write_text("a file")
     with pytest.raises(OSError, match="cannot be made: set D2L_MINI_CACHE to a folder of yours"):
         ready(tmp_path)
+
+
+def weights_of(folder: Path) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in d2l.ready_translator(2, folder, "cpu").net.parameters()]
+
+
+@pytest.mark.usefixtures("small_recipe")
+@pytest.mark.parametrize(
+    "around", [torch.no_grad, torch.inference_mode, contextlib.nullcontext], ids=str
+)
+def test_the_translator_is_the_same_whatever_the_notebook_has_set(tmp_path, around):
+    expected = weights_of(tmp_path / "plain")
+    torch.set_default_dtype(torch.float64)
+    try:
+        with around():
+            found = weights_of(tmp_path / "other")
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(map(torch.equal, found, expected))
+
+
+@pytest.mark.usefixtures("small_recipe")
+def test_the_translator_is_trained_on_one_thread_and_its_curve_is_closed(tmp_path, monkeypatch):
+    threads, closed = [], []
+    counted = training.train_epoch
+    monkeypatch.setattr(
+        training,
+        "train_epoch",
+        lambda *args: (threads.append(torch.get_num_threads()), counted(*args))[1],
+    )
+    monkeypatch.setattr(training.Animator, "close", lambda self: closed.append(self.text()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        ready(tmp_path)
+    finally:
+        torch.set_num_threads(before)
+    assert threads == [1, 1]
+    [line] = closed
+    assert line.startswith("epoch 2: nats per token ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("read_data_nmt", lambda: "go .\tva !\n" * 50), ("SIZES", training.SIZES | {"dropout": 0.2})],
+)
+def test_another_text_or_other_sizes_are_another_translator(
+    tmp_path, small_recipe, monkeypatch, name, value
+):
+    ready(tmp_path)
+    monkeypatch.setattr(training, name, value)
+    ready(tmp_path)
+    assert len(small_recipe) == 4
+
+
+def test_the_recipe_is_that_of_the_notebook():
+    """By default the last epoch is meant, into the cache folder, and training has dropout on."""
+    assert training.LEARNING_RATES == (0.004, 0.004, 0.004, 0.004, 0.004, 0.001)
+    assert inspect.signature(d2l.ready_translator).parameters["epoch"].default == 6
+
+
+def test_the_translator_is_kept_in_the_cache_folder_and_learns_with_dropout_on(
+    small_recipe, monkeypatch
+):
+    modes, counted = [], training.train_epoch
+    monkeypatch.setattr(
+        training,
+        "train_epoch",
+        lambda net, *args: (modes.append(net.training), counted(net, *args))[1],
+    )
+    d2l.ready_translator(2, device=CPU)
+    assert modes == [True, True]
+    assert len(list(d2l.cache_folder().glob("*/translator-2.pt"))) == 1
+
+
+def test_the_translator_is_trained_where_it_is_asked_to(tmp_path, small_recipe, monkeypatch):
+    """A device that computes nothing tells that it was asked."""
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)meta"):
+        d2l.ready_translator(2, tmp_path, "meta")

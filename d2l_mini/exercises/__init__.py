@@ -13,7 +13,7 @@ from d2l_mini.exercises.base import SYMBOLS, Exercise
 
 __all__ = ["exercise", "exercises", "progress", "reset_progress"]
 
-MODULES = ("attention", "heads", "positions", "blocks", "training")
+MODULES = ("attention", "heads", "positions", "blocks", "training", "prediction", "heatmaps")
 
 
 def exercises() -> dict[str, Exercise]:

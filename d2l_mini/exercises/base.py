@@ -83,7 +83,7 @@ class Exercise:
     def check(self, answer: object) -> Result:
         """Say whether an answer is right, and if not, why; nothing is raised."""
         try:
-            if answer is None or answer is ...:
+            if is_stub(answer):
                 raise NotAttempted
             words = self.find_fault(answer)
         except NotAttempted:
@@ -139,7 +139,7 @@ class FunctionExercise(Exercise):
             given.append(outcome(answer, arguments))
             if isinstance(given[-1], TookTooLong):
                 return f"Stopped after {SECONDS} seconds. Is there a loop that never ends?"
-            if given[-1] is None or given[-1] is ...:
+            if is_stub(given[-1]):
                 raise NotAttempted
             if not alike(arguments, call, 0):
                 return "It changes its arguments, which the caller still needs: work on a copy."
@@ -260,8 +260,15 @@ def size(arguments: object) -> int:
     return len(arguments) if isinstance(arguments, (str, dict)) else 1
 
 
+def is_stub(value: object) -> bool:
+    """Whether this is what a stub has or returns: nothing, dots, or several of them."""
+    if isinstance(value, (list, tuple)) and len(value) > 0:
+        return all(map(is_stub, value))
+    return value is None or value is ...
+
+
 def show(value: object) -> str:
-    """A value in a sentence: small tensors as numbers, larger ones as their shape."""
+    """A value in a sentence: numbers to three places, larger tensors as their shape."""
     if isinstance(value, TookTooLong):
         return "nothing in time"
     if isinstance(value, BaseException):
@@ -270,14 +277,10 @@ def show(value: object) -> str:
     if isinstance(value, Tensor):
         if value.numel() > 12:
             return f"a tensor of shape {tuple(value.shape)}"
-        return str(rounded(value.tolist()))
-    return str(rounded(value))
-
-
-def rounded(value: object) -> object:
-    """Numbers to three places, in whatever lists they are."""
-    if isinstance(value, float):
-        return round(value, 3)
+        return show(value.tolist())
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {show(part)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return type(value)(rounded(part) for part in value)
-    return value
+        parts = ", ".join(map(show, value))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
+    return repr(round(value, 3) if isinstance(value, float) else value)

@@ -9,7 +9,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,11 +44,13 @@ __all__ = [
     "MaskedSoftmaxCELoss",
     "Translator",
     "grad_clipping",
+    "load_training",
     "load_translator",
     "ready_translator",
     "save_translator",
     "train_epoch",
     "train_seq2seq",
+    "train_step",
     "warm_up",
 ]
 
@@ -141,6 +143,39 @@ class History:
         return self.num_tokens / self.seconds if self.seconds else 0.0
 
 
+def train_step(
+    net: nn.Module,
+    batch: Sequence[Tensor],
+    optimizer: torch.optim.Optimizer,
+    tgt_vocab: Vocab,
+    device: torch.device,
+    loss: nn.Module | None = None,
+    num_tokens: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Take one step of the optimizer, by teacher forcing.
+
+    batch       (X, X_valid_len, Y, Y_valid_len)
+    loss        None = `MaskedSoftmaxCELoss`
+    num_tokens  what the summed loss is divided by for its gradient; None = the real tokens of Y
+    returns     the summed loss in nats, and how many real tokens it is the sum of
+    """
+    X, X_valid_len, Y, Y_valid_len = batch
+    X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
+    X, X_valid_len, Y, Y_valid_len = (
+        tensor.to(device) for tensor in (X, X_valid_len, Y, Y_valid_len)
+    )
+    bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
+    dec_X = torch.cat([bos, Y[:, :-1]], dim=1)  # the true words, one step late
+    logits, _ = net(X, dec_X, X_valid_len)
+    losses = (loss or MaskedSoftmaxCELoss())(logits, Y, Y_valid_len).sum()
+    real = Y_valid_len.sum()
+    optimizer.zero_grad()
+    (losses / (real if num_tokens is None else num_tokens)).backward()
+    grad_clipping(net, 1)
+    optimizer.step()
+    return losses.detach(), real
+
+
 def train_epoch(
     net: nn.Module,
     data_iter: Iterable,
@@ -148,22 +183,10 @@ def train_epoch(
     tgt_vocab: Vocab,
     device: torch.device,
 ) -> Accumulator:
-    """Take one step for each batch, by teacher forcing; return the summed loss and token count."""
-    loss, metric = MaskedSoftmaxCELoss(), Accumulator(2)
-    for X, X_valid_len, Y, Y_valid_len in data_iter:
-        X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
-        X, X_valid_len, Y, Y_valid_len = (
-            tensor.to(device) for tensor in (X, X_valid_len, Y, Y_valid_len)
-        )
-        bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
-        dec_X = torch.cat([bos, Y[:, :-1]], dim=1)  # the true words, one step late
-        logits, _ = net(X, dec_X, X_valid_len)
-        losses, num_tokens = loss(logits, Y, Y_valid_len).sum(), Y_valid_len.sum()
-        optimizer.zero_grad()
-        (losses / num_tokens).backward()
-        grad_clipping(net, 1)
-        optimizer.step()
-        metric.add(losses, num_tokens)
+    """Take one step for each batch; return the summed loss and how many tokens it is the sum of."""
+    metric = Accumulator(2)
+    for batch in data_iter:
+        metric.add(*train_step(net, batch, optimizer, tgt_vocab, device))
     return metric
 
 
@@ -247,9 +270,17 @@ class Translator(NamedTuple):
 
 
 def save_translator(
-    path: str | os.PathLike, net: EncoderDecoder, src_vocab: Vocab, tgt_vocab: Vocab, num_steps: int
+    path: str | os.PathLike,
+    net: EncoderDecoder,
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    training: dict | None = None,
 ) -> None:
     """Keep a translator in one file: weights, vocabularies, sizes.
+
+    training  what a later training needs to go on, plain values and tensors; `load_training` gives
+              it back
 
     The file is written under a temporary name and renamed, so an older one survives a failure.
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
@@ -265,11 +296,12 @@ def save_translator(
         "tgt_tokens": tgt_vocab.idx_to_token,
         "num_steps": int(num_steps),
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
+        "training": training,
     }
     file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
     torch.save(content, file)
     try:
-        built = _read_translator(file).net
+        built = _build_translator(_read_content(file)).net
         for there, here in zip(built.modules(), net.modules(), strict=True):
             if type(there).__name__ != type(here).__name__:
                 raise ValueError(f"{type(here).__name__} would become {type(there).__name__}")
@@ -293,9 +325,19 @@ def load_translator(path: str | os.PathLike) -> Translator:
 
     Raises OSError if the file cannot be opened, ValueError if it is damaged or something else.
     """
+    return _read(path, lambda file: _build_translator(_read_content(file)))
+
+
+def load_training(path: str | os.PathLike) -> dict | None:
+    """Read what `save_translator` was given as `training`; raise as `load_translator`."""
+    return _read(path, lambda file: _read_content(file).get("training"))
+
+
+def _read(path: str | os.PathLike, read: Callable[[BinaryIO], object]):
+    """Read a file that `save_translator` wrote; raise as `load_translator`."""
     with open(path, "rb") as file:
         try:
-            return _read_translator(file)
+            return read(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind
             raise ValueError(
                 f"{path} is not a translator that save_translator wrote, or it is damaged"
@@ -326,13 +368,17 @@ def set_apart(seed: int, device: torch.device) -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def _read_translator(file: BinaryIO) -> Translator:
-    """Build a translator again; what is not one sets off an exception of any kind."""
+def _read_content(file: BinaryIO) -> dict:
+    """What `save_translator` put into a file; anything else sets off an exception of any kind."""
     with zipfile.ZipFile(file) as archive:  # torch.load does not compare the checksums
         if archive.testzip() is not None:
             raise ValueError("a checksum is wrong")
     file.seek(0)
-    content = torch.load(file, map_location="cpu", weights_only=True)
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _build_translator(content: dict) -> Translator:
+    """Build a translator again; what is not one sets off an exception of any kind."""
     src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
     tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
     with torch.random.fork_rng(devices=[]):  # every new net begins with random numbers

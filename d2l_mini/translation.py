@@ -26,6 +26,7 @@ __all__ = [
     "beam_step",
     "bleu",
     "corpus_bleu",
+    "corpus_chrf",
     "greedy_search",
     "next_log_probs",
     "predict_seq2seq",
@@ -392,6 +393,25 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     """
     from sacrebleu.metrics import BLEU
 
+    metric = BLEU(tokenize="none", force=True)
+    return metric.corpus_score(*_streams(hypotheses, references)).score
+
+
+def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> float:
+    """chrF of a whole list of translations, by sacrebleu, from 0 to 100.
+
+    It compares runs of up to six letters, so a word that is nearly right counts for something.
+    Arguments and errors are those of `corpus_bleu`.
+    """
+    from sacrebleu.metrics import CHRF
+
+    return CHRF().corpus_score(*_streams(hypotheses, references)).score
+
+
+def _streams(
+    hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]
+) -> tuple[list[str], list[list[str | None]]]:
+    """Both sides as sacrebleu wants them: the first reference of all, then the second, ..."""
     if isinstance(hypotheses, str) or not all(isinstance(text, str) for text in hypotheses):
         raise TypeError("hypotheses must be a list of strings; of a Translation, give its .text")
     if not hypotheses or len(hypotheses) != len(references):
@@ -402,9 +422,8 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     alternatives = [[ref] if isinstance(ref, str) else list(ref) for ref in references]
     if not all(alternatives):
         raise ValueError(f"hypothesis {alternatives.index([])} has no reference")
-    hypotheses = [preprocess_nmt(hypothesis) for hypothesis in hypotheses]
-    streams = [  # sacrebleu wants the first reference of all, then the second of all, ...
+    streams = [
         [preprocess_nmt(ref) if ref is not None else None for ref in stream]
         for stream in zip_longest(*alternatives)
     ]
-    return BLEU(tokenize="none", force=True).corpus_score(hypotheses, streams).score
+    return [preprocess_nmt(hypothesis) for hypothesis in hypotheses], streams

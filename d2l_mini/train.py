@@ -252,23 +252,26 @@ class Training:
         )
         with Stop() as stop:
             while self.epoch < last:
-                finished = self.learn(stop)
+                ended, asked = self.learn(stop)
                 self.sums = self.sum_over_processes(self.sums)
-                if not finished:
-                    self.save()
+                if ended:
+                    self.epoch, self.step = self.epoch + 1, 0
+                    self.report()
+                    self.sums = [0.0, 0.0]
+                self.save()
+                if asked and self.epoch < last:
                     self.say(
-                        f"stopped after step {self.step} of epoch {self.epoch + 1}; go on with\n"
+                        f"stopped after epoch {self.epoch} and {self.step} steps; go on with\n"
                         f"    python -m d2l_mini.train --resume {self.path}"
                     )
                     return
-                self.epoch, self.step = self.epoch + 1, 0
-                self.report()
-                self.sums = [0.0, 0.0]
-                self.save()
         self.say(f"{self.path} holds the translator: d2l.load_translator({str(self.path)!r})")
 
-    def learn(self, stop: Stop) -> bool:
-        """Take the steps that are left of this epoch; return whether it came to its end."""
+    def learn(self, stop: Stop) -> tuple[bool, bool]:
+        """Take the steps that are left of this epoch.
+
+        returns  whether it came to its end, and whether someone asked to stop
+        """
         settings = self.settings
         generator = torch.Generator().manual_seed(settings.seed + self.epoch)
         batches = batches_by_length(self.lengths, settings.tokens, generator, self.world)
@@ -303,7 +306,7 @@ class Training:
         bar.close()
         self.seconds += timer.stop()
         self.sums = [metric[0], metric[1]]
-        return not asked or self.step == len(batches)
+        return self.step == len(batches), bool(asked)
 
     def share(self, step: int, num_steps: int) -> float:
         """Which share of the largest learning rate step number `step` takes, counted from 0."""

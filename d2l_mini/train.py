@@ -40,6 +40,7 @@ from d2l_mini.training import (
     MaskedSoftmaxCELoss,
     load_training,
     load_translator,
+    rise_and_fall,
     save_translator,
     train_step,
 )
@@ -275,6 +276,7 @@ class Training:
         settings = self.settings
         generator = torch.Generator().manual_seed(settings.seed + self.epoch)
         batches = batches_by_length(self.lengths, settings.tokens, generator, self.world)
+        num_steps = settings.epochs * len(batches)
         smoothing = settings.label_smoothing
         loss = SmoothedCELoss(smoothing) if smoothing else MaskedSoftmaxCELoss()
         bar = tqdm(total=len(batches), initial=self.step, leave=False, disable=self.quiet())
@@ -286,8 +288,9 @@ class Training:
             batch = [array[rows[self.rank :: self.world]] for array in self.arrays]
             number = self.epoch * len(batches) + self.step
             torch.manual_seed(settings.seed + number * self.world + self.rank)  # for the dropout
+            share = rise_and_fall(number, num_steps, min(settings.warm_up, num_steps // 2))
             for group in self.optimizer.param_groups:
-                group["lr"] = settings.lr * self.share(number, settings.epochs * len(batches))
+                group["lr"] = settings.lr * share
             num_tokens, asked = self.sum_over_processes([float(batch[3].sum()), float(stop.asked)])
             step = train_step(
                 self.model,
@@ -307,11 +310,6 @@ class Training:
         self.seconds += timer.stop()
         self.sums = [metric[0], metric[1]]
         return self.step == len(batches), bool(asked)
-
-    def share(self, step: int, num_steps: int) -> float:
-        """Which share of the largest learning rate step number `step` takes, counted from 0."""
-        warm_up = min(self.settings.warm_up, num_steps // 2)
-        return min((step + 1) / max(warm_up, 1), (num_steps - step) / (num_steps - warm_up))
 
     def sum_over_processes(self, numbers: list[float]) -> list[float]:
         """Add up what each process has."""

@@ -47,11 +47,15 @@ __all__ = [
     "load_training",
     "load_translator",
     "ready_translator",
+    "rise_and_fall",
     "save_translator",
     "train_epoch",
     "train_seq2seq",
+<<<<<<< HEAD
     "train_step",
     "warm_up",
+=======
+>>>>>>> d59556cbafcf2b64d9507a0d1e3e2c4b7a8b036b
 ]
 
 
@@ -96,31 +100,18 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     return norm
 
 
-def warm_up(optimizer: torch.optim.Optimizer, num_steps: int) -> None:
-    """Let the learning rate rise evenly to its full size in the first steps (paper, section 5.3).
+def rise_and_fall(step: int, num_steps: int, warm_up: int) -> float:
+    """The share of the full learning rate at a step: evenly up, then evenly down to 0.
 
-    The optimizer goes on by itself: call this once, before its first step. Between steps its
-    param_groups show the full size, which may be set anew or scheduled.
+    step     counted from 0, of num_steps
+    warm_up  in how many steps it rises; 0 = it only falls
 
-    Raises ValueError if num_steps is no whole number, or below 1.
+    Raises ValueError if there is no such step, or the warm-up is negative or takes all steps.
     """
-    if not isinstance(num_steps, int) or num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; it must be a whole number, 1 or more")
-    shares = iter([step / num_steps for step in range(1, num_steps)])
-    full: list[float] = []  # the learning rates, while a step is taken
-
-    def lower(*_) -> None:
-        full[:] = [group["lr"] for group in optimizer.param_groups]
-        share = next(shares, 1)
-        for group in optimizer.param_groups:
-            group["lr"] *= share
-
-    def restore(*_) -> None:
-        for group, lr in zip(optimizer.param_groups, full, strict=True):
-            group["lr"] = lr
-
-    optimizer.register_step_pre_hook(lower)
-    optimizer.register_step_post_hook(restore)
+    if not 0 <= warm_up < num_steps or not 0 <= step <= num_steps:
+        raise ValueError(f"step {step} of {num_steps} with a warm-up of {warm_up} is not to be had")
+    rising = (step + 1) / warm_up if warm_up else 1
+    return min(rising, (num_steps - step) / (num_steps - warm_up))
 
 
 @dataclass

@@ -162,15 +162,19 @@ def test_smoothed_loss_is_against_a_target_that_all_words_share():
     torch.testing.assert_close(losses, torch.stack([expected[0].sum(), expected[1, 0]]))
 
 
-def test_the_learning_rate_rises_and_falls_evenly(tmp_path):
-    run(tmp_path / "a.pt", "--pairs", "100", "--epochs", "1")
-    going = train.Training(train.Settings(), tmp_path / "a.pt", True, 0, 1)
-    shares = [going.share(step, 1000) for step in range(1000)]
-    assert shares[0] == pytest.approx(1 / 200)
-    assert shares[199] == 1
-    assert shares[600] == pytest.approx(0.5)
-    assert 0 < shares[999] < 0.01
-    assert 0 < going.share(0, 1) <= 1
+def test_the_learning_rate_rises_and_falls_over_all_epochs(tmp_path, monkeypatch):
+    rates = []
+
+    def step(net, batch, optimizer, *args):
+        rates.append(optimizer.param_groups[0]["lr"])
+        return training.train_step(net, batch, optimizer, *args)
+
+    monkeypatch.setattr(train, "train_step", step)
+    options = ["--pairs", "300", "--tokens", "600", "--epochs", "2", "--warm-up", "3"]
+    run(tmp_path / "a.pt", *options, "--lr", "0.01")
+    expected = [0.01 * d2l.rise_and_fall(i, len(rates), 3) for i in range(len(rates))]
+    assert len(rates) > 6
+    assert rates == pytest.approx(expected)
 
 
 def test_bf16_gives_nearly_the_loss_of_fp32(tmp_path):

@@ -51,11 +51,7 @@ __all__ = [
     "save_translator",
     "train_epoch",
     "train_seq2seq",
-<<<<<<< HEAD
     "train_step",
-    "warm_up",
-=======
->>>>>>> d59556cbafcf2b64d9507a0d1e3e2c4b7a8b036b
 ]
 
 

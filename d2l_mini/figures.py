@@ -90,7 +90,7 @@ class Picture(Figure):
             if "$" in words and not _is_formula(words):
                 text.set_parse_math(False)
             if not words.isascii():
-                text.set_fontfamily(_find_fonts(words, tuple(text.get_fontfamily())))
+                text.set_fontfamily(list(_find_fonts(words, tuple(text.get_fontfamily()))))
         with _boxes_allowed():
             super().draw(renderer)
 
@@ -252,7 +252,7 @@ def show_heatmaps(
                 axes.set_xlabel(xlabel)
             if j == 0:
                 axes.set_ylabel(ylabel)
-    _write_ticks(grid, xticks, yticks)
+            _write_ticks(axes, xticks, yticks)
     picture.colorbar(image, ax=grid, shrink=0.6)
     _write_titles(grid, titles)
     return picture
@@ -296,19 +296,15 @@ def _write_titles(grid: np.ndarray, titles: list[str] | None) -> None:
             axes.title.set_text(title)
 
 
-def _write_ticks(
-    grid: np.ndarray, xticks: list[str] | None, yticks: list[str] | None, rotation: float = 90
-) -> None:
-    """Write words for the columns and the rows of each panel of a grid of axes."""
-    width, height = grid[0, 0].figure.get_size_inches()
-    for words, most, name, look in (
-        (xticks, height / 2, "set_xticks", {"rotation": rotation}),
-        (yticks, width / 2, "set_yticks", {}),
-    ):
-        if words is not None:
-            words = grid[0, 0].figure.fit(words, min(LONGEST, most))
-            for axes in grid.flat:
-                getattr(axes, name)(range(len(words)), words, parse_math=False, **look)
+def _write_ticks(axes: Axes, xticks, yticks, rotation: float = 90) -> None:
+    """Write words for the columns and the rows of a panel, cut to half of the picture."""
+    width, height = axes.figure.get_size_inches()
+    if xticks is not None:
+        words = axes.figure.fit(xticks, min(LONGEST, height / 2))
+        axes.set_xticks(range(len(words)), words, rotation=rotation, parse_math=False)
+    if yticks is not None:
+        words = axes.figure.fit(yticks, min(LONGEST, width / 2))
+        axes.set_yticks(range(len(words)), words, parse_math=False)
 
 
 def show_curves(
@@ -406,9 +402,9 @@ def show_bars(
             axes.set_ylabel(ylabel)
         if xticks is None:
             axes.xaxis.get_major_locator().set_params(integer=True)
+        _write_ticks(axes, xticks, None)
         low, high = heights[i].min(), heights[i].max()
         said.append(f"{titles[i] if titles else f'panel {i + 1}'} from {low:.2f} to {high:.2f}")
-    _write_ticks(grid, xticks, None)
     _write_titles(grid, titles)
     picture.description = f"bars of {ylabel} for {bars} {xlabel}: {'; '.join(said)}"
     return picture
@@ -456,7 +452,7 @@ def show_clocks(
     axes.scatter(*tips.T.numpy(), s=25, color=COLORS[0], zorder=3)
     axes.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6), aspect="equal", anchor="S")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    _write_ticks(np.array([[axes]]), xticks, yticks, rotation=90 * upright)
+    _write_ticks(axes, xticks, yticks, rotation=90 * upright)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     turned = torch.rad2deg(torch.atan2(hands[..., 0], hands[..., 1])).round().int() % 360
@@ -1006,7 +1002,7 @@ def _as_tensor(name: str, numbers) -> torch.Tensor:
         if isinstance(numbers, torch.Tensor):
             if numbers.is_complex():
                 raise TypeError
-            return numbers.detach().to_dense().to("cpu", torch.float64)
+            return numbers.detach().cpu().to_dense().double()  # in this order: MPS has no float64
         array = np.asarray(numbers, np.float64 if isinstance(numbers, Real) else None)
         if array.dtype.kind not in "biuf":
             raise TypeError

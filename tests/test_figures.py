@@ -576,7 +576,7 @@ def test_a_residual_connection_of_the_map_goes_around_its_sublayer(model_map):
         assert boxes[end].y0 < line.get_ydata()[-1] < boxes[end].y1
 
 
-def test_what_the_encoder_returns_goes_from_its_top_to_the_cross_attention(model_map):
+def test_what_the_encoder_of_the_map_returns_goes_to_the_cross_attention(model_map):
     axes, boxes = model_map
     orange = figures.COLORS[1]
     [line] = [line for line in axes.lines if line.get_color() == orange and len(line.get_xdata())]

@@ -963,6 +963,16 @@ def test_long_words_are_whole_or_end_in_dots_and_nothing_is_cut_off_or_hidden(na
         assert word[:3] in written
 
 
+@pytest.mark.parametrize("name", ["heatmaps", "bars", "clocks"])
+def test_long_words_leave_their_room_to_the_panels(name):
+    heights = []
+    for words in ("abcd", LONG):
+        picture = draw(name, words)
+        picture.draw_without_rendering()
+        heights.append(picture.axes[0].bbox.height)
+    assert heights[1] > 0.5 * heights[0]
+
+
 @pytest.mark.parametrize("name", ["heatmaps", "bars", "clocks", "beam_tree", "links"])
 def test_in_a_small_picture_long_words_are_cut_shorter(name):
     picture = draw(name, LONG, figsize=(6, 4))

@@ -970,7 +970,7 @@ def test_long_words_leave_their_room_to_the_panels(name):
         picture = draw(name, words)
         picture.draw_without_rendering()
         heights.append(picture.axes[0].bbox.height)
-    assert heights[1] > 0.5 * heights[0]
+    assert heights[1] > 0.55 * heights[0]
 
 
 @pytest.mark.parametrize("name", ["heatmaps", "bars", "clocks", "beam_tree", "links"])

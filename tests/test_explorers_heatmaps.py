@@ -1,4 +1,4 @@
-"""The views of notebook 07, and its figures."""
+"""The views of notebook 07."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import d2l_mini as d2l
-from d2l_mini import figures
 from d2l_mini.explorers import heatmaps as explorers
 from d2l_mini.translation import attention_maps
 
@@ -332,115 +331,3 @@ def test_without_a_translator_the_views_show_the_ready_one(translators, monkeypa
     assert view.words.value == given.words.value
     assert view.image.value == given.image.value
     assert course.controls["epoch"].max == 2
-
-
-# Figures -------------------------------------------------------------------------------------
-
-
-def maps_of(picture: d2l.Picture) -> list:
-    return [axes for axes in picture.axes if axes.images]
-
-
-def test_each_map_of_each_block_is_drawn_on_one_scale_with_its_words():
-    torch.manual_seed(0)
-    blocks = {
-        "one": (torch.rand(2, 3, 4, 5) / 2, ["a", "b", "c", "$d$"], ["e", "f", "g", "h", "$i"]),
-        "two": (torch.rand(1, 3, 2, 2), ["<bos>", "l'été"], ["j", "k"]),
-    }
-    picture = figures.show_attention(blocks)
-    grids = maps_of(picture)
-    assert len(grids) == 2 * 3 + 3
-    drawn = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in grids])
-    assert torch.equal(drawn, torch.cat([block[0].flatten() for block in blocks.values()]))
-    assert {axes.images[0].get_clim() for axes in grids} == {(0, 1)}
-    assert [axes.get_title() for axes in grids[:3]] == ["head 1", "head 2", "head 3"]
-    assert {"one", "two", "layer 1", "layer 2"} <= {text.get_text() for text in picture.texts}
-    for place, (_, queries, keys) in zip((3, 6), blocks.values(), strict=True):
-        words = [text.get_text() for text in grids[place].texts]
-        assert words == [*queries, *keys]
-    picture.canvas.draw()
-    for axes in grids:
-        for text in axes.texts:
-            box = text.get_window_extent()
-            assert picture.bbox.x0 <= box.x0 < box.x1 <= picture.bbox.x1
-            assert picture.bbox.y0 <= box.y0 < box.y1 <= picture.bbox.y1
-    assert "one: 2 by 3 maps of 4 by 5 words" in picture.description
-
-
-def test_rows_and_columns_can_have_other_names():
-    weights = torch.rand(1, 2, 2, 2)
-    picture = figures.show_attention(
-        {"title": (weights, "ab", "cd")}, rows=["mean"], columns=["epoch 0", "epoch 1"]
-    )
-    assert [axes.get_title() for axes in maps_of(picture)] == ["epoch 0", "epoch 1"]
-    assert "mean" in [text.get_text() for text in picture.texts]
-
-
-@pytest.mark.parametrize(
-    ("blocks", "names", "message"),
-    [
-        ({}, {}, r"one number of heads, but there are \[\]"),
-        ({"a": (torch.rand(2, 2, 2), "ab", "cd")}, {}, r"must be \(layers, heads, queries, keys\)"),
-        ({"a": (torch.rand(1, 2, 2, 2), "abc", "cd")}, {}, "there are 3 queries for 2"),
-        ({"a": (torch.rand(1, 2, 2, 2), "ab", "c")}, {}, "there are 1 keys for 2"),
-        (
-            {n: (torch.rand(1, n, 1, 1), "a", "b") for n in (1, 2)},
-            {},
-            r"one number of heads, but there are \[1, 2\]",
-        ),
-        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"columns": ["x"]}, "1 columns for 2"),
-        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"rows": ["x", "y"]}, "2 rows for 1"),
-    ],
-)
-def test_blocks_that_do_not_fit_are_refused(blocks, names, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_attention(blocks, **names)
-
-
-def test_lines_are_as_wide_as_weights_and_the_largest_of_a_row_is_coloured():
-    weights = torch.tensor([[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]])
-    picture = figures.show_links([weights, weights], [["la", "$x$"]] * 2, [["the", "b", "c"]] * 2)
-    assert len(picture.axes) == 2
-    [lines] = picture.axes[0].collections
-    assert sorted(lines.get_linewidths()) == pytest.approx([1.2, 1.2, 1.8, 3.6, 4.2])
-    blue = [tuple(color) for color in lines.get_colors()]
-    assert len(set(blue)) == 2
-    assert picture.description.count("la to the 0.70") == 2
-    assert "$x$ to c 0.60" in picture.description
-    assert [text.get_text() for text in picture.axes[0].texts] == ["la", "$x$", "the", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("weights", "queries", "keys", "message"),
-    [
-        ([], [], [], "there are 0, 0 and 0"),
-        ([torch.ones(1, 1)], [["a"]], [], "there are 1, 1 and 0"),
-        ([torch.ones(1)], [["a"]], [["b"]], r"must be \(queries, keys\), not \(1,\)"),
-        ([torch.ones(1, 2)], [["a"]], [["b"]], "there are 1 keys for 2"),
-    ],
-)
-def test_links_that_do_not_fit_are_refused(weights, queries, keys, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_links(weights, queries, keys)
-
-
-def test_each_cloud_has_its_points_its_colour_and_its_mark():
-    clouds = {"one": (torch.arange(3), [1, 2, 4.0]), "two": ([0.5], torch.tensor([-1]))}
-    picture = figures.show_points(clouds, "weight", "fall")
-    [axes] = picture.axes
-    one, two = axes.collections
-    assert one.get_offsets().tolist() == [[0, 1], [1, 2], [2, 4]]
-    assert two.get_offsets().tolist() == [[0.5, -1]]
-    assert one.get_paths()[0].vertices.shape != two.get_paths()[0].vertices.shape
-    assert (one.get_facecolor() != two.get_facecolor()).any()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
-    assert "one: 3 points, weight from 0.00 to 2.00, fall from 1.00 to 4.00" in picture.description
-
-
-@pytest.mark.parametrize(
-    ("clouds", "message"),
-    [({}, "there are 0 groups"), ({"a": ([1, 2], [1])}, "the group 'a' has 2 x and 1 y")],
-)
-def test_clouds_that_do_not_fit_are_refused(clouds, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_points(clouds, "x", "y")

@@ -1,4 +1,4 @@
-"""The views of notebook 06, and the tree of a beam search."""
+"""The views of notebook 06."""
 
 from __future__ import annotations
 
@@ -234,66 +234,3 @@ def test_a_view_draws_at_all_ends_of_its_controls_into_one_image(translator, mak
     assert len(seen) == math.prod(map(len, ends.values()))
     assert view.children[1] is image
     assert list(inspect.signature(view.draw).parameters) == list(view.controls)
-
-
-# The tree ------------------------------------------------------------------------------------
-
-TREE = [
-    [(0, "le", math.log(0.5)), (0, "un", math.log(0.4))],
-    [(1, "chien", math.log(0.36)), (0, "chat", math.log(0.2))],
-    [(0, "<eos>", math.log(0.3)), (0, "dort", math.log(0.06))],
-    [(0, "", math.log(0.3)), (1, "<eos>", math.log(0.06))],
-]
-
-
-def test_the_tree_writes_each_token_with_its_probability_where_that_changes():
-    words = texts(figures.show_beam_tree(TREE))
-    for text in ("<bos>", "le\n0.50", "un\n0.40", "chien\n0.36", "chat\n0.20", "<eos>\n0.30"):
-        assert text in words
-    assert "<eos>" in words  # still 0.06
-    assert len(words) == 1 + 4 + 7
-
-
-def test_the_path_that_won_is_coloured_and_what_was_dropped_is_pale():
-    picture = figures.show_beam_tree(TREE)
-    looks = {text.get_text(): text.get_color() for text in picture.axes[0].texts}
-    colors = {name: look[0] for name, look in figures.TREE_LOOKS.items()}
-    assert looks["un\n0.40"] == looks["chien\n0.36"] == colors["won"]
-    assert looks["dort\n0.06"] == colors["kept"]
-    assert looks["le\n0.50"] == looks["chat\n0.20"] == colors["dropped"]
-    other = figures.show_beam_tree(TREE, best=1)
-    looks = {text.get_text(): text.get_color() for text in other.axes[0].texts}
-    assert looks["dort\n0.06"] == colors["won"]
-    assert looks["<eos>\n0.30"] == colors["kept"]
-
-
-def test_the_tree_says_the_best_in_words():
-    said = figures.show_beam_tree(TREE).description
-    assert said == (
-        "tree of a beam search, 4 steps, at most 2 beginnings kept; the best: un chien <eos>"
-    )
-    assert "un chien dort <eos>" in figures.show_beam_tree(TREE, best=1).description
-
-
-def test_the_path_back():
-    assert figures.trace_back(TREE, 1) == ([1, 0, 1, 1], ["un", "chien", "dort", "<eos>"])
-
-
-@pytest.mark.parametrize(
-    ("steps", "best", "sentence"),
-    [
-        ([], 0, "a tree needs a step, and each step a beginning"),
-        ([[(0, "le", -1.0)], []], 0, "a tree needs a step, and each step a beginning"),
-        ([[(1, "le", -1.0)]], 0, "'le' at step 1 goes on from number 1, but the step before has 1"),
-        (
-            [[(0, "le", -1.0)], [(2, "chat", -2.0)]],
-            0,
-            "'chat' at step 2 goes on from number 2, but the step before has 1",
-        ),
-        (TREE, 2, "best is 2, but the last step has 2 beginnings"),
-        (TREE, -1, "best is -1, but the last step has 2 beginnings"),
-    ],
-)
-def test_a_tree_that_cannot_be_is_explained(steps, best, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        figures.show_beam_tree(steps, best=best)

@@ -963,3 +963,43 @@ def test_the_translator_is_trained_where_it_is_asked_to(tmp_path, small_recipe, 
     """A device that computes nothing tells that it was asked."""
     with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)meta"):
         d2l.ready_translator(2, tmp_path, "meta")
+
+
+# One step -------------------------------------------------------------------------------------
+
+
+def test_a_step_returns_the_loss_before_it_and_the_real_tokens():
+    net, [batch, *_], _, tgt_vocab = make_all()
+    X, X_valid_len, Y, Y_valid_len = batch
+    bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
+    logits, _ = net(X, torch.cat([bos, Y[:, :-1]], dim=1), X_valid_len)
+    expected = d2l.MaskedSoftmaxCELoss()(logits, Y, Y_valid_len).sum()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    losses, num_tokens = d2l.train_step(net, batch, optimizer, tgt_vocab, CPU)
+    torch.testing.assert_close(losses, expected.detach())
+    assert not losses.requires_grad
+    assert num_tokens == Y_valid_len.sum()
+
+
+@pytest.mark.parametrize(
+    ("other", "times"),
+    [
+        ({}, 1),
+        ({"num_tokens": torch.tensor(1e4)}, None),
+        ({"loss": lambda *args: 3 * ce(*args)}, 3),
+    ],
+)
+def test_a_step_takes_another_loss_and_divides_by_another_number(other, times, monkeypatch):
+    monkeypatch.setattr(training, "grad_clipping", lambda net, theta: None)
+    grads = []
+    for arguments in ({}, other):
+        net, [batch, *_], _, tgt_vocab = make_all()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+        d2l.train_step(net, batch, optimizer, tgt_vocab, CPU, **arguments)
+        grads.append(net.decoder.dense.weight.grad)
+    times = times or batch[3].sum() / 1e4
+    torch.testing.assert_close(grads[1], times * grads[0])
+
+
+def ce(*args):
+    return d2l.MaskedSoftmaxCELoss()(*args)

@@ -240,6 +240,19 @@ def test_the_tree_ends_with_what_beam_search_returns(translator, beam_size, leng
     assert f"Greedy search: {plain.text!r}, probability {math.exp(plain.log_prob):.3f}" in said
 
 
+def test_a_beginning_that_has_ended_stays_and_writes_no_more(translator, monkeypatch):
+    def ending(net, token, state, tgt_vocab):
+        log_probs, state = d2l.next_log_probs(net, token, state, tgt_vocab)
+        log_probs[0, tgt_vocab["<eos>"]] = 0  # of the best beginning, which so stays the best
+        return log_probs, state
+
+    monkeypatch.setattr("d2l_mini.translation.next_log_probs", ending)
+    steps, _ = prediction.trace_beams(translator, "I see Paul.", 2, 0.0)
+    assert [step[0] for step in steps] == [(0, "<eos>", 0), *[(0, "", 0)] * (len(steps) - 1)]
+    assert len(steps) > 1
+    assert all(step[1][1] for step in steps)
+
+
 def test_a_beam_of_one_is_greedy_search(translator):
     steps, _ = prediction.trace_beams(translator, "I see Paul.", 1, 0.75)
     result, _ = prediction.trace_steps(translator, "I see Paul.")

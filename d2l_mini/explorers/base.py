@@ -80,7 +80,7 @@ class Explorer(widgets.VBox):
 
     @contextmanager
     def held(self, name: str) -> Iterator[widgets.ValueWidget]:
-        """A control to be set without drawing: another's change, for which it is, draws as well."""
+        """A control, to be set without a redraw where the change of another brings one anyway."""
         control = self.controls[name]
         control.unobserve(self.redraw, names="value")
         try:

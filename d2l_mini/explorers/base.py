@@ -57,15 +57,19 @@ class Explorer(widgets.VBox):
         """Put the picture of the present settings in place of the last, or say what is wrong."""
         settings = {name: control.value for name, control in self.controls.items()}
         try:
-            picture = self.draw(**settings)
-            png = picture.png(sharpness=1.5)  # twice the dots would take a third longer
+            self.show(self.draw(**settings))
         except Exception as error:
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             self.words.value = (
                 f"<b>⚠ {html.escape(kind + str(error))}</b> (The picture is the last.)"
             )
             raise
-        self.picture, self.settings = picture, settings
+        self.settings = settings
+
+    def show(self, picture: Picture) -> None:
+        """Put a picture and its words in place of the last."""
+        png = picture.png(sharpness=1.5)  # twice the dots would take a third longer
+        self.picture = picture
         line = html.escape(picture.description)
         width, height = picture.screen_size
         self.image.value = (  # decoded before it is shown: no flicker

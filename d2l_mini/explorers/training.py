@@ -82,10 +82,10 @@ class TrainingExplorer(Explorer):
 
     def __init__(self, **controls: widgets.ValueWidget):
         super().__init__(draw_training, {"Train": TrainingExplorer.train}, **controls)
-        self.now = self.settings, train_short(*self.settings)
+        self.now = self.chosen, train_short(*self.chosen)
 
     @property
-    def settings(self) -> tuple:
+    def chosen(self) -> tuple:
         """What the controls say."""
         return tuple(control.value for control in self.controls.values())
 
@@ -95,21 +95,13 @@ class TrainingExplorer(Explorer):
             super().redraw()
         else:
             self.words.value = html.escape(
-                f"To be trained: {_say_settings(*self.settings)}. Press Train. (The picture is the "
+                f"To be trained: {_say_settings(*self.chosen)}. Press Train. (The picture is the "
                 "last run.)"
             )
 
-    def show(self, picture: Picture) -> None:
-        """Put a picture in place of the last."""
-        draw, self.draw = self.draw, lambda **_: picture
-        try:
-            super().redraw()
-        finally:
-            self.draw = draw
-
     def train(self) -> None:
         """Train the present settings, drawing after each epoch, and compare with the run before."""
-        settings, button = self.settings, self.buttons["Train"]
+        settings, button = self.chosen, self.buttons["Train"]
         if settings == self.now[0]:
             self.words.value = html.escape(
                 f"This is the run in the picture: change a setting, then press Train. "

@@ -101,7 +101,8 @@ def draw_step(
         for layers in (maps.decoder, maps.cross)
     )
     picture = Picture((9.4, 4.35), layout="none")
-    bars, left, right = (picture.add_axes((x, 0.42, 0.21, 0.44)) for x in (0.17, 0.5, 0.73))
+    places = (0.17, 0.18), (0.5, 0.21), (0.73, 0.21)  # left and width
+    bars, left, right = (picture.add_axes((x, 0.42, width, 0.44)) for x, width in places)
     probs, ids = log_probs[now].exp().topk(CANDIDATES)
     words = translator.tgt_vocab.to_tokens(ids)
     draw_candidates(bars, words, probs.tolist())

@@ -20,7 +20,7 @@ from d2l_mini.data import (
     read_data_nmt,
     tokenize_nmt,
 )
-from d2l_mini.training import Translator, set_apart, train_epoch, warm_up
+from d2l_mini.training import Translator, rise_and_fall, set_apart, train_epoch
 from d2l_mini.transformer import (
     AddNorm,
     EncoderDecoder,
@@ -133,7 +133,7 @@ def short_corpus() -> tuple:
 
 def train_short(
     part: str | None = None,
-    lr: float = 0.02,
+    lr: float = 0.01,
     warm: bool = True,
     seed: int = 0,
     watch: Callable[[list[float]], None] | None = None,
@@ -141,8 +141,8 @@ def train_short(
     """Train a Transformer of one layer for about two seconds, on the CPU; what is known is kept.
 
     part   what is left out, one of PARTS; None = nothing
-    lr     the largest learning rate; it falls evenly to 0 by the last step
-    warm   whether it also rises evenly, in the first 80 of its 162 steps
+    lr     the largest learning rate, from which it falls evenly to 0 at the last step
+    warm   whether it rises to it evenly, in the first 80 of its 162 steps
     watch  is called after each epoch with the losses so far
 
     The random numbers of the notebook stay as they are. Raises ValueError for another part or a
@@ -172,11 +172,11 @@ def _train_short(part, lr, warm, seed, watch) -> ShortRun:
         )
         leave_out(net, part)
         optimizer = torch.optim.Adam(net.parameters(), lr=lr, fused=True)
-        if warm:
-            warm_up(optimizer, RISING_STEPS)
-        num_steps = SHORT_EPOCHS * len(train_iter)
-        falling = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0, num_steps)
-        optimizer.register_step_post_hook(lambda *_: falling.step())
+        num_steps, rising = SHORT_EPOCHS * len(train_iter), RISING_STEPS if warm else 0
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: rise_and_fall(step, num_steps, rising)
+        )
+        optimizer.register_step_post_hook(lambda *_: schedule.step())
         losses: list[float] = []
         for _ in range(SHORT_EPOCHS):
             loss, num_tokens = train_epoch(net, train_iter, optimizer, vocabs[1], CPU)

@@ -36,6 +36,7 @@ __all__ = [
     "Dataset",
     "HeldOut",
     "Vocab",
+    "batches_by_length",
     "build_array_nmt",
     "build_data_nmt",
     "cache_folder",
@@ -494,6 +495,35 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     return DataLoader(
         dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
     )
+
+
+def batches_by_length(
+    lengths: Tensor, num_tokens: int, generator: torch.Generator | None = None, min_rows: int = 1
+) -> list[Tensor]:
+    """Group rows that are alike in length, in a new order each time.
+
+    lengths     (rows,), how many tokens each row has
+    num_tokens  a batch holds at most so many, the padding up to its longest row included
+    min_rows    what is too little for a batch of its own joins the one before
+    returns     for each batch the numbers of its rows; batches of all lengths take turns
+
+    Raises ValueError if there is no row, or num_tokens is too little for `min_rows` of the longest.
+    """
+    if len(lengths) == 0 or num_tokens < min_rows * int(lengths.max()):
+        raise ValueError(
+            f"batches of at most {num_tokens} tokens cannot hold {min_rows} of {len(lengths)} rows "
+            f"of up to {int(lengths.max()) if len(lengths) else 0} tokens"
+        )
+    order = torch.randperm(len(lengths), generator=generator)  # rows of one length in any order
+    order = order[lengths[order].argsort(stable=True)]
+    starts = [0]
+    for place, longest in enumerate(lengths[order].tolist()):
+        if (place + 1 - starts[-1]) * longest > num_tokens:
+            starts.append(place)
+    if len(lengths) - starts[-1] < min_rows and len(starts) > 1:
+        starts.pop()
+    batches = order.tensor_split(starts[1:])
+    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
 
 def trim_padding(X: Tensor, valid_len: Tensor) -> Tensor:

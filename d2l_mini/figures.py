@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from itertools import cycle
+from numbers import Integral, Real
 
+import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
 from PIL import Image  # matplotlib's own dependency
 
 __all__ = [
@@ -33,16 +43,56 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 STROKES = ("-", "--", "-.", ":")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
+# Where the usual font lacks a letter, the first of these that has it; Linux, Windows, macOS.
+FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
+    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback"),
+    *("Microsoft YaHei", "SimHei", "SimSun", "Yu Gothic", "Malgun Gothic"),
+    *("PingFang SC", "Hiragino Sans GB", "Heiti TC", "Apple SD Gothic Neo", "Arial Unicode MS"),
+)
+
+SLACK = 1e-4  # that rounding may put a number outside its range
+LONGEST = 1.6  # inches that a word takes at most, about 24 letters
+
 
 class Picture(Figure):
     """A matplotlib figure that shows itself as the last line of a cell, sharp on any screen.
 
-    `description` says in words what the picture shows; it stands in for it where there is none.
+    `description` says in words what the picture shows; it stands in for it where there is none. At
+    its end stand the words that `fit` cut.
     """
 
     def __init__(self, *args, description: str = "", **kwargs):
         super().__init__(*args, **{"layout": "constrained", **kwargs})
+        self.cut: dict[str, None] = {}  # a set in order
         self.description = description
+
+    @property
+    def description(self) -> str:
+        """What the picture shows, in words."""
+        whole = ", ".join(word for word in self.cut if word not in self._said)
+        return f"{self._said}; in full: {whole}" if whole else self._said
+
+    @description.setter
+    def description(self, said: str) -> None:
+        self._said = said
+
+    def fit(self, words: Sequence[str], inches: float = LONGEST, size: str = "medium") -> list[str]:
+        """The words as they can be drawn: one that would be wider ends in "…"."""
+        short = [_shorten(word, inches, size) for word in words]
+        self.cut |= {word: None for word, drawn in zip(words, short, strict=True) if word != drawn}
+        return short
+
+    def draw(self, renderer) -> None:
+        """Draw; a formula that matplotlib cannot read stands as typed, any letter in some font."""
+        for text in self.findobj(Text):
+            words = text.get_text()
+            if "$" in words and not _is_formula(words):
+                text.set_parse_math(False)
+            if not words.isascii():
+                text.set_fontfamily(list(_find_fonts(words, tuple(text.get_fontfamily()))))
+        with _boxes_allowed():
+            super().draw(renderer)
 
     def png(self, sharpness: float = 2) -> bytes:
         """Return the picture as a PNG file, with this many dots for one of a plain screen."""
@@ -71,6 +121,85 @@ class Picture(Figure):
         )
 
 
+@cache
+def _letters_of(family: str) -> frozenset[str]:
+    """The letters of a font; none where this machine does not have it."""
+    try:
+        path = findfont(FontProperties(family=[family]), fallback_to_default=False)
+    except ValueError:
+        return frozenset()
+    return frozenset(map(chr, get_font(path).get_charmap()))
+
+
+@cache
+def _find_fonts(words: str, families: tuple[str, ...]) -> tuple[str, ...]:
+    """The families, and those of `FONTS` that have letters which these lack."""
+    missing = set(words).difference("\n", *map(_letters_of, families))
+    for family in FONTS:
+        if missing & _letters_of(family):
+            families += (family,)
+            missing -= _letters_of(family)
+    if missing:
+        _warn_of_boxes()
+    return families
+
+
+@cache
+def _warn_of_boxes() -> None:
+    """Say, once, that a picture has boxes in it."""
+    warnings.warn(
+        "no font on this machine has all letters of a picture: boxes stand for the others. "
+        "A free font with Chinese, Japanese and Korean letters is Noto Sans CJK.",
+        stacklevel=2,
+    )
+
+
+@contextmanager
+def _boxes_allowed():
+    """Without matplotlib's warning for each letter that no font has: `_warn_of_boxes` says it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        yield
+
+
+def _width(word: str, size: str = "medium") -> float:
+    """How wide a word is when it is drawn, in inches."""
+    font = FontProperties(family=list(_find_fonts(word, ("sans-serif",))), size=size)
+    with _boxes_allowed():
+        return max(
+            text_to_path.get_text_width_height_descent(line, font, False)[0] / 72
+            for line in word.split("\n")
+        )
+
+
+def _shorten(word: str, inches: float, size: str) -> str:
+    """The word, or as much of it as fits and "…"."""
+    if _width(word, size) <= inches:
+        return word
+    most = bisect(range(1, len(word)), inches, key=lambda n: _width(f"{word[:n]}…", size))
+    return f"{word[:most]}…"
+
+
+def _room(words: Iterable[str] | None, size: str = "medium") -> float:
+    """What the widest of these words takes once it is cut to fit, in inches."""
+    return max((min(_width(word, size), LONGEST) for word in words or ()), default=0)
+
+
+def _beyond(words: Iterable[str] | None) -> float:
+    """What the widest word takes beyond what a panel can spare, in inches."""
+    return max(0, _room(words) - 0.8)
+
+
+@cache
+def _is_formula(words: str) -> bool:
+    """Whether matplotlib can read what stands between dollars."""
+    try:
+        MathTextParser("path").parse(words)
+    except ValueError:
+        return False
+    return True
+
+
 def show_heatmaps(
     matrices,
     xlabel: str,
@@ -88,31 +217,30 @@ def show_heatmaps(
     matrices        (rows, columns, queries, keys): tensor, array or lists of them
     xlabel, ylabel  what the keys and the queries are
     titles          one for each column
-    figsize         of the whole picture, in inches; None = 2 inches and a half a panel
+    figsize         of the whole picture, in inches; None = 2 inches and a half a panel, and more
+                    for long words
     xticks, yticks  a label for each key and each query
     fmt             writes each value into its cell, as in ".2f"; None = no values
 
-    Raises ValueError if the matrices have other dimensions or a list of labels another length.
+    A cell without a finite number stays blank. Raises ValueError if the matrices have other
+    dimensions or no finite number, a list of labels has another length, or fmt writes no number.
     """
-    matrices = _as_tensor(matrices).detach().float().cpu()
-    if matrices.dim() != 4 or 0 in matrices.shape:
-        raise ValueError(
-            "matrices must be (rows, columns, queries, keys), but have shape "
-            f"{tuple(matrices.shape)}"
-        )
+    matrices = _read("matrices", matrices, "rows, columns, queries, keys")
     rows, columns, queries, keys = matrices.shape
-    _check_labels(
-        ("titles", titles, columns), ("xticks", xticks, keys), ("yticks", yticks, queries)
-    )
-    finite = matrices[matrices.isfinite()]  # other cells stay blank
+    titles = _read_labels("titles", titles, columns)
+    xticks = _read_labels("xticks", xticks, keys)
+    yticks = _read_labels("yticks", yticks, queries)
+    if fmt is not None:
+        _check_format(fmt)
+    finite = matrices[matrices.isfinite()]
     if len(finite) == 0:
         raise ValueError("matrices hold no finite number, so there is nothing to draw")
     low, high = min(0.0, float(finite.min())), float(finite.max())
     picture = Picture(
-        figsize or (2.5 * columns + 0.5, 2.5 * rows),
+        figsize or (2.5 * columns + 0.5 + _beyond(yticks), 2.5 * rows + _beyond(xticks)),
         layout="compressed",  # made for panels that keep their shape
         description=f"{rows} by {columns} heat maps of {queries} {ylabel} by {keys} {xlabel}, "
-        f"values from {float(finite.min()):.2f} to {high:.2f}",
+        f"values from {float(finite.min()):.2f} to {high:.2f}" + _say_gaps(matrices),
     )
     grid = picture.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for i, row in enumerate(grid):
@@ -124,25 +252,59 @@ def show_heatmaps(
                 axes.set_xlabel(xlabel)
             if j == 0:
                 axes.set_ylabel(ylabel)
-            if titles is not None:
-                axes.set_title(titles[j])
-            if xticks is not None:
-                axes.set_xticks(range(keys), xticks, rotation=90, parse_math=False)
-            if yticks is not None:
-                axes.set_yticks(range(queries), yticks, parse_math=False)
+            _write_ticks(axes, xticks, yticks)
     picture.colorbar(image, ax=grid, shrink=0.6)
+    _write_titles(grid, titles)
     return picture
 
 
+def _check_format(fmt: str) -> None:
+    """Raise ValueError where fmt does not say how to write a number."""
+    try:
+        format(0.5, fmt)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"fmt must say how to write a number, as '.2f' does, but is {fmt!r}"
+        ) from None
+
+
 def _write_values(axes, image, matrix: torch.Tensor, fmt: str) -> None:
-    """Write the values of a heat map into its cells, white on dark ones."""
-    for i, row in enumerate(matrix.tolist()):
-        for j, value in enumerate(row):
-            red, green, blue, _ = image.cmap(image.norm(value))
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            color = "white" if dark else "black"
-            text = format(value, fmt)
-            axes.text(j, i, text, ha="center", va="center", size="small", color=color)
+    """Write the finite values of a heat map into its cells, white on dark ones."""
+    for i, j in matrix.isfinite().nonzero().tolist():
+        value = float(matrix[i, j])
+        red, green, blue, _ = image.cmap(image.norm(value))
+        color = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"
+        look = {"ha": "center", "va": "center", "size": "small", "color": color}
+        axes.text(j, i, format(value, fmt), **look)
+
+
+def _write_titles(grid: np.ndarray, titles: list[str] | None) -> None:
+    """Write a title above each column of a grid of axes that has all else; long ones are cut."""
+    if titles is None:
+        return
+    for axes, title in zip(grid.flat, cycle(titles), strict=False):
+        axes.set_title(title, parse_math=False)
+    picture, wide = grid[0, 0].figure, [_width(title, "large") for title in titles]
+    if len(titles) * max(wide) < 0.5 * picture.get_figwidth():
+        return
+    picture.draw_without_rendering()  # lays it out
+    middles = [axes.get_position().intervalx.mean() for axes in grid[0]]
+    gaps = np.diff([0, *middles, 1]) * picture.get_figwidth() - 0.1
+    if (np.convolve(wide, (0.5, 0.5)) > gaps).any():
+        room = min(2 * gaps[0], *gaps[1:-1], 2 * gaps[-1])
+        for axes, title in zip(grid.flat, cycle(picture.fit(titles, room, "large")), strict=False):
+            axes.title.set_text(title)
+
+
+def _write_ticks(axes: Axes, xticks, yticks, rotation: float = 90) -> None:
+    """Write words for the columns and the rows of a panel, cut to half of the picture."""
+    width, height = axes.figure.get_size_inches()
+    if xticks is not None:
+        words = axes.figure.fit(xticks, min(LONGEST, height / 2))
+        axes.set_xticks(range(len(words)), words, rotation=rotation, parse_math=False)
+    if yticks is not None:
+        words = axes.figure.fit(yticks, min(LONGEST, width / 2))
+        axes.set_yticks(range(len(words)), words, parse_math=False)
 
 
 def show_curves(
@@ -157,30 +319,54 @@ def show_curves(
 ) -> Picture:
     """Draw curves over one axis; each has its colour, its stroke and its mark.
 
-    x        the points at which all curves are measured
-    curves   for each name, a value at each point
+    x        (points,): where all curves are measured
+    curves   for each name (points,): its values; the curve is broken where one is not finite
 
-    Raises ValueError if a curve has another number of values than there are points.
+    Raises ValueError if there is no curve, x or a curve is no list of numbers, a curve has another
+    length than x or no finite value, or what has a logarithmic axis is not above 0.
     """
-    x = _as_tensor(x).tolist()
+    _check_names("curves", curves)
+    x = _read("the values of x", x, "points")
+    _check_range("the values of x", x)
+    _check_scale("the values of x", x, xscale)
     picture = Picture(figsize)
     axes = picture.subplots()
-    said = []
+    lines, said = [], []
     looks = zip(cycle(COLORS), cycle(STROKES), cycle(MARKS), strict=False)
     for (name, values), (color, stroke, mark) in zip(curves.items(), looks, strict=False):
-        values = _as_tensor(values).detach().float().tolist()
+        values = _read(f"the values of {name!r}", values, "points")
         if len(values) != len(x):
             raise ValueError(f"the curve {name!r} has {len(values)} values for {len(x)} points")
-        axes.plot(x, values, stroke, color=color, marker=mark if len(x) <= 16 else "", label=name)
-        said.append(f"{name} from {values[0]:.3g} to {values[-1]:.3g}")
+        finite = values[values.isfinite()]
+        if len(finite) == 0:
+            raise ValueError(f"the curve {name!r} holds no finite number")
+        _check_scale(f"the values of {name!r}", finite, yscale)
+        drawn = torch.where(values.isfinite(), values, torch.nan).tolist()
+        look = {"color": color, "marker": mark if len(x) <= 16 else ""}
+        lines += axes.plot(x.tolist(), drawn, stroke, **look)
+        said.append(f"{name} from {finite[0]:.3g} to {finite[-1]:.3g}{_say_gaps(values)}")
     axes.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)
     if xscale == "log" and len(x) <= 16:
-        axes.set_xticks(x, [f"{point:g}" for point in x])
+        axes.set_xticks(x.tolist(), [f"{point:g}" for point in x])
         axes.set_xticks([], minor=True)
     axes.grid(alpha=0.4)
-    axes.legend()
+    _write_legend(axes, lines, curves)
     picture.description = f"{ylabel} against {xlabel}, {x[0]:g} to {x[-1]:g}: {'; '.join(said)}"
     return picture
+
+
+def _check_scale(name: str, numbers: torch.Tensor, scale: str) -> None:
+    """Raise ValueError where a number has no place on a logarithmic axis."""
+    if scale == "log" and numbers.min() <= 0:
+        raise ValueError(f"on a log axis {name} must be above 0, but one is {numbers.min():g}")
+
+
+def _write_legend(axes: Axes, artists: Sequence, names: Iterable[str]) -> None:
+    """Name lines or clouds of points, whatever the names look like."""
+    names = axes.figure.fit([*map(str, names)], axes.figure.get_figwidth() / 2)
+    legend = axes.legend(artists, ["name"] * len(names))  # it would hide one such as "_x"
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(text=name, parse_math=False)
 
 
 def show_bars(
@@ -198,30 +384,28 @@ def show_bars(
     titles   one for each panel
     xticks   a label for each bar
 
-    Raises ValueError if the heights have other dimensions or a list of labels another length.
+    Raises ValueError if the heights have other dimensions or are not all finite, or a list of
+    labels has another length.
     """
-    heights = _as_tensor(heights).detach().float().cpu()
-    if heights.dim() != 2 or 0 in heights.shape:
-        raise ValueError(f"heights must be (panels, bars), but have shape {tuple(heights.shape)}")
+    heights = _read("heights", heights, "panels, bars")
+    _check_range("heights", heights)
     panels, bars = heights.shape
-    _check_labels(("titles", titles, panels), ("xticks", xticks, bars))
-    picture = Picture(figsize or (2.5 * panels + 0.5, 2.2))
+    titles = _read_labels("titles", titles, panels)
+    xticks = _read_labels("xticks", xticks, bars)
+    picture = Picture(figsize or (2.5 * panels + 0.5, 2.2 + _beyond(xticks)))
     said = []
-    for i, axes in enumerate(
-        picture.subplots(1, panels, sharex=True, sharey=True, squeeze=False)[0]
-    ):
+    grid = picture.subplots(1, panels, sharex=True, sharey=True, squeeze=False)
+    for i, axes in enumerate(grid[0]):
         axes.bar(range(bars), heights[i].tolist(), color=COLORS[0])
         axes.set_xlabel(xlabel)
         if i == 0:
             axes.set_ylabel(ylabel)
-        if titles is not None:
-            axes.set_title(titles[i])
-        if xticks is not None:
-            axes.set_xticks(range(bars), xticks, rotation=90, parse_math=False)
-        else:
+        if xticks is None:
             axes.xaxis.get_major_locator().set_params(integer=True)
+        _write_ticks(axes, xticks, None)
         low, high = heights[i].min(), heights[i].max()
         said.append(f"{titles[i] if titles else f'panel {i + 1}'} from {low:.2f} to {high:.2f}")
+    _write_titles(grid, titles)
     picture.description = f"bars of {ylabel} for {bars} {xlabel}: {'; '.join(said)}"
     return picture
 
@@ -240,20 +424,22 @@ def show_clocks(
     hands           (rows, columns, 2): how far right and how far up the tip of each hand is, of 1
     xlabel, ylabel  what the columns and the rows are
     xticks, yticks  a label for each column and each row; None = their numbers
-    figsize         of the whole picture, in inches; None = 0.75 inches a clock
+    figsize         of the whole picture, in inches; None = 0.75 inches a clock, and more for words
 
-    Raises ValueError if the hands have other dimensions or a list of labels another length.
+    Raises ValueError if the hands have other dimensions, one is longer than 1 or no number, or a
+    list of labels has another length.
     """
-    hands = _as_tensor(hands).detach().float().cpu()
-    if hands.dim() != 3 or hands.shape[2] != 2 or 0 in hands.shape:
-        raise ValueError(f"hands must be (rows, columns, 2), but have shape {tuple(hands.shape)}")
+    hands = _read("hands", hands, "rows, columns, 2")
+    _check_range("the lengths of hands", hands.norm(dim=2), 0, 1)
     rows, columns, _ = hands.shape
-    _check_labels(("xticks", xticks, columns), ("yticks", yticks, rows))
-    xticks = [str(j) for j in range(columns)] if xticks is None else xticks
-    yticks = [str(i) for i in range(rows)] if yticks is None else yticks
-    picture = Picture(figsize or (0.75 * columns + 1, 0.75 * rows + 0.6))
+    xticks = _read_labels("xticks", xticks, columns) or [str(j) for j in range(columns)]
+    yticks = _read_labels("yticks", yticks, rows) or [str(i) for i in range(rows)]
+    upright = _room(xticks) > 0.7
+    wide = 0.75 * columns + 1 + _beyond(yticks)
+    high = 0.75 * rows + 0.6 + upright * (_room(xticks) + 0.2)
+    picture = Picture(figsize or (wide, high))
     axes = picture.subplots()
-    centres = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(1).float()
+    centres = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(1)
     tips = centres + 0.42 * hands.reshape(-1, 2) * torch.tensor([1, -1])  # rows count downwards
     sizes = len(centres) * [0.84]
     places = {"units": "x", "offsets": centres.numpy(), "transOffset": axes.transData}
@@ -264,10 +450,9 @@ def show_clocks(
         LineCollection(torch.stack([centres, tips], dim=1).numpy(), colors=COLORS[0], linewidths=2)
     )
     axes.scatter(*tips.T.numpy(), s=25, color=COLORS[0], zorder=3)
-    axes.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6), aspect="equal")
+    axes.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6), aspect="equal", anchor="S")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.set_xticks(range(columns), xticks, parse_math=False)
-    axes.set_yticks(range(rows), yticks, parse_math=False)
+    _write_ticks(axes, xticks, yticks, rotation=90 * upright)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     turned = torch.rad2deg(torch.atan2(hands[..., 0], hands[..., 1])).round().int() % 360
@@ -315,8 +500,15 @@ def show_transformer(
     inputs            what comes in at the bottom of each half
 
     Raises ValueError for a name that no part of the package has, a half without a block or with
-    its block in pieces, and an `addnorm` that does not follow a sublayer.
+    its block in pieces, an `addnorm` that does not follow a sublayer, and less than one layer.
     """
+    blocks = {
+        "encoder": _find_block("encoder", encoder),
+        "decoder": _find_block("decoder", decoder),
+    }
+    if not isinstance(num_layers, Integral) or num_layers < 1:
+        raise ValueError(f"num_layers must be a whole number from 1, but is {num_layers!r}")
+    inputs = _read_labels("inputs", inputs, 2) or ("", "")
     picture = Picture(figsize, layout="none")
     axes = picture.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, figsize[0]), ylim=(0, figsize[1]))  # inches
@@ -328,11 +520,11 @@ def show_transformer(
         ("encoder", encoder, 0.225 * figsize[0], -1, inputs[0]),
         ("decoder", decoder, 0.76 * figsize[0], 1, inputs[1]),
     ):
-        block = _find_block(half, parts)
         heights = {name: 0.45 + rise * (i + 0.5) for i, name in enumerate(parts)}
-        _draw_half(axes, parts, heights, x, side, wide, high)
-        count = sum(parts[name][1] for name in block)
-        _frame_block(axes, heights, block, num_layers, count, x, side, wide, high)
+        _draw_half(axes, parts, heights, x, side, wide, high, rise)
+        count = sum(parts[name][1] for name in blocks[half])
+        _frame_block(axes, heights, blocks[half], num_layers, count, x, side, wide, high)
+        [word] = picture.fit([word], wide)
         axes.text(x, 0.22, word, ha="center", va="center", parse_math=False)
         listed = (f"{PARTS[name][1]} {tuple(s)} {n:,}" for name, (s, n) in parts.items())
         said.append(f"{half} of {num_layers} blocks, from the bottom: {', '.join(listed)}")
@@ -357,10 +549,16 @@ def show_transformer(
 
 def _find_block(half: str, parts: Parts) -> list[str]:
     """The names of the parts that are repeated; ValueError where they do not hang together."""
+    _check_names(f"parts of the {half}", parts)
     names = list(parts)
     for name in names:
         if name not in PARTS:
             raise ValueError(f"{name!r} is no part of a Transformer: they are {', '.join(PARTS)}")
+        match parts[name]:
+            case ([*_], Integral()):
+                pass
+            case odd:
+                raise ValueError(f"{name} of the {half} must be (shape, parameters), not {odd!r}")
     kinds = [PARTS[name][0] for name in names]
     places = [i for i, kind in enumerate(kinds) if kind != "plain"]
     if not places or places != list(range(places[0], places[-1] + 1)):
@@ -371,10 +569,8 @@ def _find_block(half: str, parts: Parts) -> list[str]:
     return [names[i] for i in places]
 
 
-def _draw_half(axes, parts, heights, x, side, wide, high) -> None:
+def _draw_half(axes, parts, heights, x, side, wide, high, rise) -> None:
     """The boxes of a half around x, arrows up, and residual connections on one side, -1 or 1."""
-    centers = list(heights.values())
-    rise = centers[1] - centers[0]
     for name, y in heights.items():
         kind, words = PARTS[name]
         shape, count = parts[name]
@@ -434,16 +630,19 @@ def show_beam_tree(
              (0 at the first step), its last token, its log-probability in nats; the token of one
              that had ended before is ""
     best     which beginning of the last step won
-    figsize  of the whole picture, in inches; None = 1 a step, 0.5 a beginning
+    figsize  of the whole picture, in inches; None = 1 a step or what the longest token takes, 0.5
+             a beginning
 
     The one that won is in colour; what leads to none of the last step is pale. Below a token stands
     the probability of all tokens so far, where it has changed and does not round to 0.00.
 
     Raises ValueError if there is no step or an empty one, a beginning goes on from one that is not
-    there, or `best` is none of the last step.
+    there or is no such triple, or `best` is none of the last step.
     """
-    widest = max(map(len, steps), default=0)
-    picture = Picture(figsize or (len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
+    check_beam_tree(steps, best)
+    widest = max(map(len, steps))
+    column = max(1, _room((token for step in steps for _, token, _ in step), "small") + 0.25)
+    picture = Picture(figsize or (column * len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
     draw_beam_tree(picture.add_axes((0.01, 0, 0.98, 1)), steps, best)
     picture.description = (
         f"tree of a beam search, {len(steps)} steps, at most {widest} beginnings kept; the best: "
@@ -471,13 +670,19 @@ def draw_beam_tree(axes: Axes, steps: Tree, best: int = 0) -> None:
     last_row = max(map(len, steps)) - 1
     lines: dict[str, list] = {name: [] for name in TREE_LOOKS}
     look = {"ha": "center", "va": "center", "size": "small", "parse_math": False}
+    axes.set(xlim=(-1.15, len(steps) - 0.5), ylim=(last_row + 0.55, -1.1))
+    axes.axis("off")
+    inches = (
+        axes.get_position().width * axes.figure.get_figwidth() / (len(steps) + 0.65)
+    )  # a column
     axes.text(-0.85, last_row / 2, "<bos>", **look)
     ends, numbers = [(-0.6, last_row / 2)], [""]  # of the last column
     for column, step in enumerate(steps):
         axes.text(column, -0.8, f"step {column + 1}", color="0.4", **look)
         starts, ends, before, numbers = ends, [], numbers, []
         for row, (parent, token, log_prob) in enumerate(step):
-            place, half = (column, row), min(0.06 + 0.037 * max(len(token), 4), 0.46)
+            [token] = axes.figure.fit([token], inches - 0.22, "small")
+            place, half = (column, row), (max(_width(token, "small"), 0.26) + 0.12) / 2 / inches
             name = "won" if place in won else "kept" if place in kept else "dropped"
             ends.append((column + half, row))
             numbers.append(f"{math.exp(log_prob):.2f}")
@@ -491,23 +696,31 @@ def draw_beam_tree(axes: Axes, steps: Tree, best: int = 0) -> None:
     for name in reversed(TREE_LOOKS):
         _, color, width = TREE_LOOKS[name]
         axes.add_collection(LineCollection(lines[name], colors=color, linewidths=width))
-    axes.set(xlim=(-1.15, len(steps) - 0.5), ylim=(last_row + 0.55, -1.1))
-    axes.axis("off")
 
 
 def check_beam_tree(steps: Tree, best: int) -> None:
     """Raise ValueError where the parts of a tree do not fit together."""
-    if not steps or not all(steps):
+    if not isinstance(steps, Sequence) or not steps or not all(steps):
         raise ValueError("a tree needs a step, and each step a beginning")
     sizes = [1, *map(len, steps)]
     for number, (size, step) in enumerate(zip(sizes, steps, strict=False), start=1):
-        for parent, token, _ in step:
+        for beginning in step:
+            match beginning:
+                case (Integral() as parent, str() as token, Real() as log_prob) if (
+                    log_prob <= SLACK
+                ):
+                    pass
+                case _:
+                    raise ValueError(
+                        "a beginning must be (number of the one before, token, log-probability, "
+                        f"which is 0 or less), but one at step {number} is {beginning!r}"
+                    )
             if not 0 <= parent < size:
                 raise ValueError(
                     f"{token!r} at step {number} goes on from number {parent}, but the step before "
                     f"has {size}, from 0"
                 )
-    if not 0 <= best < sizes[-1]:
+    if not (isinstance(best, Integral) and 0 <= best < sizes[-1]):
         raise ValueError(f"best is {best}, but the last step has {sizes[-1]} beginnings, from 0")
 
 
@@ -529,30 +742,37 @@ def show_attention(
     rows, columns  what the layers and the heads are called; None = "layer 1", "head 1" ...
     cell           the side of a weight, in inches; all have one colour scale, from 0 to 1
 
-    Raises ValueError if there is no block, the weights have other dimensions, the blocks have not
-    one number of heads, or a list of words or names has another length.
+    Raises ValueError if there is no block, the weights have other dimensions or lie outside 0 to 1,
+    the blocks have not one number of heads, or a list of words or names has another length.
     """
-    read = {title: _read_block(title, *block) for title, block in blocks.items()}
+    _check_names("blocks", blocks)
+    read = {str(title): _read_block(title, block) for title, block in blocks.items()}
     numbers = sorted({weights.shape[1] for weights, _, _ in read.values()})
     if len(numbers) != 1:
         raise ValueError(f"all blocks must have one number of heads, but there are {numbers}")
-    columns = [f"head {j + 1}" for j in range(numbers[0])] if columns is None else columns
-    _check_labels(("columns", columns, numbers[0]))
-    left = 0.6 + max(_room(queries) for _, queries, _ in read.values())
-    step = 0.12 + cell * max(len(keys) for _, _, keys in read.values())
-    tall = {title: 0.1 + cell * len(queries) for title, (_, queries, _) in read.items()}
+    layers = {title: len(weights) for title, (weights, _, _) in read.items()}
+    for number in layers.values():
+        names = _read_labels("rows", rows, number)
+    names = names or [f"layer {i + 1}" for i in range(max(layers.values()))]
+    columns = _read_labels("columns", columns, numbers[0])
+    columns = columns or [f"head {j + 1}" for j in range(numbers[0])]
+    left = 0.6 + max(_room(queries, "small") for _, queries, _ in read.values())
+    step = max(0.12 + cell * max(len(keys) for _, _, keys in read.values()), 0.1 + _room(columns))
+    tall = {
+        title: max(0.1 + cell * len(queries), 0.05 + _room(names))
+        for title, (_, queries, _) in read.items()
+    }
+    below = {title: _room(keys, "small") for title, (_, _, keys) in read.items()}
     width = left + step * len(columns) + 0.7
-    height = sum(
-        0.6 + tall[title] * len(weights) + _room(keys) for title, (weights, _, keys) in read.items()
-    )
+    width = max(width, min(8, 0.3 + 1.15 * max(map(_width, read))))  # the titles are bold
+    height = sum(0.6 + tall[title] * layers[title] + below[title] for title in read)
     picture = Picture((width, height), layout="none")
+    columns, names = picture.fit(columns), picture.fit(names)
     top, said = height, []
     for title, (weights, queries, keys) in read.items():
-        picture.text(
-            0.1 / width, 1 - (height - top + 0.15) / height, title, weight="bold", va="center"
-        )
-        names = [f"layer {i + 1}" for i in range(len(weights))] if rows is None else rows
-        _check_labels(("rows", names, len(weights)))
+        [head] = picture.fit([title], (width - 0.3) / 1.15)
+        look = {"weight": "bold", "va": "center", "parse_math": False}
+        picture.text(0.1 / width, 1 - (height - top + 0.15) / height, head, **look)
         top -= 0.5
         for i, layer in enumerate(weights):
             top -= tall[title]
@@ -562,12 +782,12 @@ def show_attention(
                 axes = picture.add_axes(place, xticks=[], yticks=[])
                 image = axes.imshow(head.numpy(), cmap=cmap, vmin=0, vmax=1, aspect="auto")
                 if i == 0:
-                    axes.set_title(columns[j], size="medium", pad=3)
+                    axes.set_title(columns[j], size="medium", pad=3, parse_math=False)
                 if j == 0:
                     _write_words(axes, queries, keys if i == len(weights) - 1 else ())
-                    middle = (0.2 / width, (top + high / 2) / height)
-                    picture.text(*middle, names[i], rotation=90, ha="center", va="center")
-        top -= _room(keys) + 0.1
+                    look = {"rotation": 90, "ha": "center", "va": "center", "parse_math": False}
+                    picture.text(0.2 / width, (top + high / 2) / height, names[i], **look)
+        top -= below[title] + 0.1
         said.append(
             f"{title}: {len(weights)} by {len(columns)} maps of {len(queries)} by {len(keys)} "
             f"words, weights up to {float(weights.max()):.2f}"
@@ -579,30 +799,26 @@ def show_attention(
     return picture
 
 
-def _room(words: Sequence[str]) -> float:
-    """What the longest of these small words takes, in inches."""
-    return 0.075 * max(map(len, words))
-
-
 def _write_words(axes, queries: Sequence[str], keys: Sequence[str]) -> None:
     """Write the words at the left of a map, and below it."""
     look = {"size": "small", "parse_math": False}
-    for k, word in enumerate(queries):
+    for k, word in enumerate(axes.figure.fit(queries, size="small")):
         axes.text(-0.75, k, word, ha="right", va="center", **look)
-    for k, word in enumerate(keys):
+    for k, word in enumerate(axes.figure.fit(keys, size="small")):
         axes.text(k, len(queries) - 0.3, word, ha="center", va="top", rotation=90, **look)
 
 
-def _read_block(title: str, weights, queries: Sequence[str], keys: Sequence[str]) -> Block:
+def _read_block(title: str, block: Block) -> Block:
     """A block as `show_attention` takes it, checked."""
-    weights = _as_tensor(weights).detach().float().cpu()
-    if weights.dim() != 4 or 0 in weights.shape:
-        raise ValueError(
-            f"the weights of {title!r} must be (layers, heads, queries, keys), but have shape "
-            f"{tuple(weights.shape)}"
-        )
-    _check_labels(("queries", queries, weights.shape[2]), ("keys", keys, weights.shape[3]))
-    return weights, list(queries), list(keys)
+    match block:
+        case (weights, queries, keys) if queries is not None and keys is not None:
+            weights = _read_weights(
+                f"the weights of {title!r}", weights, "layers, heads, queries, keys"
+            )
+        case _:
+            raise ValueError(f"the block {title!r} must be (weights, queries, keys)")
+    queries = _read_labels("queries", queries, weights.shape[2])
+    return weights, queries, _read_labels("keys", keys, weights.shape[3])
 
 
 def show_links(
@@ -618,60 +834,63 @@ def show_links(
     weights        for each sentence (queries, keys), from 0 to 1
     queries, keys  for each sentence its words: queries below, keys above
     least          weights below it are left out
-    figsize        of the whole picture, in inches; None = 7 wide, 1.3 a sentence
+    figsize        of the whole picture, in inches; None = 7 wide, and more for many or long words,
+                   1.3 a sentence
 
     The line of the largest weight of each query is coloured. Raises ValueError if there is no
-    sentence, or there are not as many words as queries or keys.
+    sentence, a weight lies outside 0 to 1, or there are not as many words as queries or keys.
     """
     if not len(weights) == len(queries) == len(keys) or len(weights) == 0:
         raise ValueError(
             "each sentence needs weights, queries and keys, but there are "
             f"{len(weights)}, {len(queries)} and {len(keys)}"
         )
-    width, height = figsize or (7, 1.3 * len(weights))
+    matrices = [_read_weights("weights", matrix, "queries, keys") for matrix in weights]
+    queries, keys = (
+        [_read_labels(name, line, m.shape[i]) for line, m in zip(lines, matrices, strict=True)]
+        for i, (name, lines) in enumerate((("queries", queries), ("keys", keys)))
+    )
+    wide = max(sum(_room([word]) + 0.15 for word in line) for line in (*queries, *keys))
+    width, height = figsize or (max(7, wide + 0.15), 1.3 * len(matrices))
     picture = Picture((width, height), layout="none")
-    high, said = 1 / len(weights), []
-    for i, (matrix, low, up) in enumerate(zip(weights, queries, keys, strict=True)):
-        matrix = _as_tensor(matrix).detach().float().cpu()
-        if matrix.dim() != 2:
-            raise ValueError(f"weights must be (queries, keys), not {tuple(matrix.shape)}")
-        _check_labels(("queries", low, matrix.shape[0]), ("keys", up, matrix.shape[1]))
+    high, said = 1 / len(matrices), []
+    for i, (matrix, low, up) in enumerate(zip(matrices, queries, keys, strict=True)):
         axes = picture.add_axes((0, 1 - (i + 1) * high, 1, high))
         axes.set(xlim=(0, width), ylim=(0, height * high))
         axes.axis("off")
         bottom, roof = 0.34, height * high - 0.34
-        from_x, to_x = _spread_words(low, width), _spread_words(up, width)
-        best = matrix.argmax(dim=1)
-        lines, widths, colors = [], [], []
-        for q, k in sorted(
-            torch.cartesian_prod(*map(torch.arange, matrix.shape)).reshape(-1, 2).tolist(),
-            key=lambda cell: float(matrix[cell[0], cell[1]]),
-        ):
-            if matrix[q, k] < least:
-                continue
-            lines.append([(from_x[q], bottom), (to_x[k], roof)])
-            widths.append(6 * float(matrix[q, k]))
-            colors.append(COLORS[0] if k == best[q] else "0.75")
-        axes.add_collection(LineCollection(lines, linewidths=widths, colors=colors))
-        for x, word in zip(from_x, low, strict=True):
-            axes.text(x, bottom - 0.06, word, ha="center", va="top", parse_math=False)
-        for x, word in zip(to_x, up, strict=True):
-            axes.text(x, roof + 0.06, word, ha="center", va="bottom", parse_math=False)
+        from_x = _write_line(axes, low, bottom - 0.06, "top")
+        to_x = _write_line(axes, up, roof + 0.06, "bottom")
+        best = matrix.argmax(dim=1).tolist()
+        links = sorted((float(matrix[q, k]), q, k) for q, k in (matrix >= least).nonzero().tolist())
+        axes.add_collection(
+            LineCollection(
+                [[(from_x[q], bottom), (to_x[k], roof)] for _, q, k in links],
+                linewidths=[6 * weight for weight, _, _ in links],
+                colors=[COLORS[0] if k == best[q] else "0.75" for _, q, k in links],
+            )
+        )
         pairs = (
             f"{word} to {up[k]} {float(row[k]):.2f}"
-            for word, row, k in zip(low, matrix, best.tolist(), strict=True)
+            for word, row, k in zip(low, matrix, best, strict=True)
         )
         said.append(f"{' '.join(low)}: {', '.join(pairs)}")
     picture.description = f"the largest weight of each word; {'; '.join(said)}"
     return picture
 
 
-def _spread_words(words: Sequence[str], width: float) -> list[float]:
-    """Where the middle of each word goes, so that the gaps between words are alike, in inches."""
-    lengths = [0.08 * len(word) for word in words]
-    gap = (width - sum(lengths)) / (len(words) + 1)
-    starts = [gap * (i + 1) + sum(lengths[:i]) for i in range(len(words))]
-    return [start + length / 2 for start, length in zip(starts, lengths, strict=True)]
+def _write_line(axes, words: Sequence[str], y: float, va: str) -> list[float]:
+    """Write words in a line with gaps alike, and return where the middle of each is, in inches."""
+    width = axes.figure.get_figwidth()
+    most = 0.95 * width  # for all words
+    fits = sum(_room([word]) for word in words) <= most
+    words = axes.figure.fit(words, LONGEST if fits else most / len(words))
+    wide = [_width(word) for word in words]
+    gap = (width - sum(wide)) / (len(words) + 1)
+    middles = [gap * (i + 1) + sum(wide[:i]) + wide[i] / 2 for i in range(len(words))]
+    for x, word in zip(middles, words, strict=True):
+        axes.text(x, y, word, ha="center", va=va, parse_math=False)
+    return middles
 
 
 def show_points(
@@ -683,57 +902,111 @@ def show_points(
 ) -> Picture:
     """Draw clouds of points, each with its colour and its mark.
 
-    groups  for each name the x and the y of its points, drawn in this order
+    groups  for each name the x and the y of its points (2, points), drawn in this order
 
-    Raises ValueError if there is no group, or one has not as many x as y.
+    Raises ValueError if there is no group, or one has no point, not as many x as y, or a number
+    that is not finite.
     """
-    if not groups:
-        raise ValueError("there are 0 groups of points, but a picture needs 1 or more")
-    picture, said = Picture(figsize), []
+    _check_names("groups", groups)
+    picture, clouds, said = Picture(figsize), [], []
     axes = picture.subplots()
-    for (name, (x, y)), color, mark in zip(groups.items(), cycle(COLORS), cycle(MARKS)):
-        x, y = (_as_tensor(values).detach().float().flatten().cpu() for values in (x, y))
-        if len(x) != len(y):
-            raise ValueError(f"the group {name!r} has {len(x)} x and {len(y)} y")
-        axes.scatter(
-            x.numpy(),
-            y.numpy(),
-            s=8,
-            marker=mark,
-            color=color,
-            alpha=0.8,
-            linewidths=0,
-            label=name,
+    for (name, points), color, mark in zip(groups.items(), cycle(COLORS), cycle(MARKS)):
+        points = _read(f"the x and the y of {name!r}", points, "2, points")
+        _check_range(f"the x and the y of {name!r}", points)
+        look = {"s": 8, "marker": mark, "color": color, "alpha": 0.8, "linewidths": 0}
+        clouds.append(axes.scatter(*points.numpy(), **look))
+        spans = (
+            f"{label} from {float(row.min()):.2f} to {float(row.max()):.2f}"
+            for label, row in zip((xlabel, ylabel), points, strict=True)
         )
-        said.append(
-            f"{name}: {len(x)} points, {xlabel} from {float(x.min()):.2f} to {float(x.max()):.2f}, "
-            f"{ylabel} from {float(y.min()):.2f} to {float(y.max()):.2f}"
-        )
+        said.append(f"{name}: {points.shape[1]} points, {', '.join(spans)}")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.grid(alpha=0.4)
-    axes.legend()
+    _write_legend(axes, clouds, groups)
     picture.description = "; ".join(said)
     return picture
 
 
-def _check_labels(*lists: tuple[str, Sequence[str] | None, int]) -> None:
-    """Raise ValueError where a list of labels has another length than what it labels."""
-    for name, labels, size in lists:
-        if labels is not None and len(labels) != size:
-            raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
+def _check_names(name: str, groups: Mapping) -> None:
+    """Raise an error unless something has a name."""
+    if not isinstance(groups, Mapping):
+        raise TypeError(f"{name} must be a dictionary by name, but are a {type(groups).__name__}")
+    if not groups:
+        raise ValueError(f"there are 0 {name}, but a picture needs 1 or more")
 
 
-def _as_tensor(matrices) -> torch.Tensor:
-    """A tensor out of a tensor, an array, or lists of these or of numbers."""
-    if matrices is None:
+def _read_labels(name: str, labels: Iterable | None, size: int) -> list[str] | None:
+    """Labels as a list of words; ValueError where there are more or fewer than what they label."""
+    if labels is None:
+        return None
+    try:
+        labels = [str(label) for label in getattr(labels, "tolist", lambda: labels)()]
+    except TypeError:
+        raise TypeError(f"{name} must be a list of words, but are {labels!r}") from None
+    if len(labels) != size:
+        raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
+    return labels
+
+
+def _read_weights(name: str, weights, shape: str) -> torch.Tensor:
+    """Attention weights of a shape as `_read` takes it; ValueError where one is not in 0 ... 1."""
+    weights = _read(name, weights, shape)
+    _check_range(name, weights, 0, 1)
+    return weights
+
+
+def _read(name: str, numbers, shape: str) -> torch.Tensor:
+    """Numbers of a shape such as "rows, columns, 2" without an empty side, as float64 on the CPU.
+
+    Raises ValueError for another shape, TypeError for what are no real numbers.
+    """
+    numbers = _as_tensor(name, numbers)
+    sides = shape.split(", ")
+    fits = numbers.dim() == len(sides) and all(
+        size == int(side) if side.isdigit() else size > 0
+        for size, side in zip(numbers.shape, sides, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"{name} must be ({shape}), but have shape {tuple(numbers.shape)}")
+    return numbers
+
+
+def _check_range(name: str, numbers: torch.Tensor, low=-math.inf, high=math.inf) -> None:
+    """Raise ValueError where a number is not finite, or not from low to high."""
+    fits = numbers.isfinite() & (numbers >= low - SLACK) & (numbers <= high + SLACK)
+    if not fits.all():
+        wanted = "finite" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name} must be {wanted}, but one is {float(numbers[~fits][0]):g}")
+
+
+def _say_gaps(numbers: torch.Tensor) -> str:
+    """Words for the numbers that a picture leaves out, if there are any."""
+    gaps = int((~numbers.isfinite()).sum())
+    return f" ({gaps} of {numbers.numel()} not finite, left out)" if gaps else ""
+
+
+def _as_tensor(name: str, numbers) -> torch.Tensor:
+    """A tensor out of a number, a tensor, an array, or lists of these."""
+    if numbers is None:
         raise ValueError(
-            "there are no weights to draw: in train mode they are kept only inside "
+            f"{name} hold None; attention weights are kept in train mode only inside "
             "`with keep_attention_weights(net, True)`"
         )
-    if isinstance(matrices, (list, tuple)):
-        parts = [_as_tensor(matrix) for matrix in matrices]
-        if len({part.shape for part in parts}) != 1:
-            shapes = sorted({tuple(part.shape) for part in parts})
-            raise ValueError(f"all matrices of a picture must have one shape, but have {shapes}")
-        return torch.stack(parts)
-    return torch.as_tensor(matrices)
+    if isinstance(numbers, (list, tuple, range)):
+        parts = [_as_tensor(name, part) for part in numbers]
+        shapes = sorted({tuple(part.shape) for part in parts})
+        if len(shapes) > 1:
+            raise ValueError(f"all parts of {name} must have one shape, but have {shapes}")
+        return torch.stack(parts) if parts else torch.empty(0)
+    try:
+        if isinstance(numbers, torch.Tensor):
+            if numbers.is_complex():
+                raise TypeError
+            return numbers.detach().cpu().to_dense().double()  # in this order: MPS has no float64
+        array = np.asarray(numbers, np.float64 if isinstance(numbers, Real) else None)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        return torch.from_numpy(array.astype(np.float64))
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        kind = getattr(numbers, "dtype", type(numbers).__name__)
+        raise TypeError(f"{name} must hold real numbers, but hold {kind}") from None

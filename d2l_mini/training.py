@@ -9,7 +9,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,12 +44,14 @@ __all__ = [
     "MaskedSoftmaxCELoss",
     "Translator",
     "grad_clipping",
+    "load_training",
     "load_translator",
     "ready_translator",
+    "rise_and_fall",
     "save_translator",
     "train_epoch",
     "train_seq2seq",
-    "warm_up",
+    "train_step",
 ]
 
 
@@ -94,31 +96,18 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     return norm
 
 
-def warm_up(optimizer: torch.optim.Optimizer, num_steps: int) -> None:
-    """Let the learning rate rise evenly to its full size in the first steps (paper, section 5.3).
+def rise_and_fall(step: int, num_steps: int, warm_up: int) -> float:
+    """The share of the full learning rate at a step: evenly up, then evenly down to 0.
 
-    The optimizer goes on by itself: call this once, before its first step. Between steps its
-    param_groups show the full size, which may be set anew or scheduled.
+    step     counted from 0, of num_steps
+    warm_up  in how many steps it rises; 0 = it only falls
 
-    Raises ValueError if num_steps is no whole number, or below 1.
+    Raises ValueError if there is no such step, or the warm-up is negative or takes all steps.
     """
-    if not isinstance(num_steps, int) or num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; it must be a whole number, 1 or more")
-    shares = iter([step / num_steps for step in range(1, num_steps)])
-    full: list[float] = []  # the learning rates, while a step is taken
-
-    def lower(*_) -> None:
-        full[:] = [group["lr"] for group in optimizer.param_groups]
-        share = next(shares, 1)
-        for group in optimizer.param_groups:
-            group["lr"] *= share
-
-    def restore(*_) -> None:
-        for group, lr in zip(optimizer.param_groups, full, strict=True):
-            group["lr"] = lr
-
-    optimizer.register_step_pre_hook(lower)
-    optimizer.register_step_post_hook(restore)
+    if not 0 <= warm_up < num_steps or not 0 <= step <= num_steps:
+        raise ValueError(f"step {step} of {num_steps} with a warm-up of {warm_up} is not to be had")
+    rising = (step + 1) / warm_up if warm_up else 1
+    return min(rising, (num_steps - step) / (num_steps - warm_up))
 
 
 @dataclass
@@ -141,6 +130,39 @@ class History:
         return self.num_tokens / self.seconds if self.seconds else 0.0
 
 
+def train_step(
+    net: nn.Module,
+    batch: Sequence[Tensor],
+    optimizer: torch.optim.Optimizer,
+    tgt_vocab: Vocab,
+    device: torch.device,
+    loss: nn.Module | None = None,
+    num_tokens: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Take one step of the optimizer, by teacher forcing.
+
+    batch       (X, X_valid_len, Y, Y_valid_len)
+    loss        None = `MaskedSoftmaxCELoss`
+    num_tokens  what the summed loss is divided by for its gradient; None = the real tokens of Y
+    returns     the summed loss in nats, and how many real tokens it is the sum of
+    """
+    X, X_valid_len, Y, Y_valid_len = batch
+    X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
+    X, X_valid_len, Y, Y_valid_len = (
+        tensor.to(device) for tensor in (X, X_valid_len, Y, Y_valid_len)
+    )
+    bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
+    dec_X = torch.cat([bos, Y[:, :-1]], dim=1)  # the true words, one step late
+    logits, _ = net(X, dec_X, X_valid_len)
+    losses = (loss or MaskedSoftmaxCELoss())(logits, Y, Y_valid_len).sum()
+    real = Y_valid_len.sum()
+    optimizer.zero_grad()
+    (losses / (real if num_tokens is None else num_tokens)).backward()
+    grad_clipping(net, 1)
+    optimizer.step()
+    return losses.detach(), real
+
+
 def train_epoch(
     net: nn.Module,
     data_iter: Iterable,
@@ -148,22 +170,10 @@ def train_epoch(
     tgt_vocab: Vocab,
     device: torch.device,
 ) -> Accumulator:
-    """Take one step for each batch, by teacher forcing; return the summed loss and token count."""
-    loss, metric = MaskedSoftmaxCELoss(), Accumulator(2)
-    for X, X_valid_len, Y, Y_valid_len in data_iter:
-        X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
-        X, X_valid_len, Y, Y_valid_len = (
-            tensor.to(device) for tensor in (X, X_valid_len, Y, Y_valid_len)
-        )
-        bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
-        dec_X = torch.cat([bos, Y[:, :-1]], dim=1)  # the true words, one step late
-        logits, _ = net(X, dec_X, X_valid_len)
-        losses, num_tokens = loss(logits, Y, Y_valid_len).sum(), Y_valid_len.sum()
-        optimizer.zero_grad()
-        (losses / num_tokens).backward()
-        grad_clipping(net, 1)
-        optimizer.step()
-        metric.add(losses, num_tokens)
+    """Take one step for each batch; return the summed loss and how many tokens it is the sum of."""
+    metric = Accumulator(2)
+    for batch in data_iter:
+        metric.add(*train_step(net, batch, optimizer, tgt_vocab, device))
     return metric
 
 
@@ -247,9 +257,17 @@ class Translator(NamedTuple):
 
 
 def save_translator(
-    path: str | os.PathLike, net: EncoderDecoder, src_vocab: Vocab, tgt_vocab: Vocab, num_steps: int
+    path: str | os.PathLike,
+    net: EncoderDecoder,
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    training: dict | None = None,
 ) -> None:
     """Keep a translator in one file: weights, vocabularies, sizes.
+
+    training  what a later training needs to go on, plain values and tensors; `load_training` gives
+              it back
 
     The file is written under a temporary name and renamed, so an older one survives a failure.
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
@@ -265,11 +283,12 @@ def save_translator(
         "tgt_tokens": tgt_vocab.idx_to_token,
         "num_steps": int(num_steps),
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
+        "training": training,
     }
     file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
     torch.save(content, file)
     try:
-        built = _read_translator(file).net
+        built = _build_translator(_read_content(file)).net
         for there, here in zip(built.modules(), net.modules(), strict=True):
             if type(there).__name__ != type(here).__name__:
                 raise ValueError(f"{type(here).__name__} would become {type(there).__name__}")
@@ -293,9 +312,19 @@ def load_translator(path: str | os.PathLike) -> Translator:
 
     Raises OSError if the file cannot be opened, ValueError if it is damaged or something else.
     """
+    return _read(path, lambda file: _build_translator(_read_content(file)))
+
+
+def load_training(path: str | os.PathLike) -> dict | None:
+    """Read what `save_translator` was given as `training`; raise as `load_translator`."""
+    return _read(path, lambda file: _read_content(file).get("training"))
+
+
+def _read(path: str | os.PathLike, read: Callable[[BinaryIO], object]):
+    """Read a file that `save_translator` wrote; raise as `load_translator`."""
     with open(path, "rb") as file:
         try:
-            return _read_translator(file)
+            return read(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind
             raise ValueError(
                 f"{path} is not a translator that save_translator wrote, or it is damaged"
@@ -326,13 +355,17 @@ def set_apart(seed: int, device: torch.device) -> Iterator[None]:
         torch.set_default_dtype(dtype)
 
 
-def _read_translator(file: BinaryIO) -> Translator:
-    """Build a translator again; what is not one sets off an exception of any kind."""
+def _read_content(file: BinaryIO) -> dict:
+    """What `save_translator` put into a file; anything else sets off an exception of any kind."""
     with zipfile.ZipFile(file) as archive:  # torch.load does not compare the checksums
         if archive.testzip() is not None:
             raise ValueError("a checksum is wrong")
     file.seek(0)
-    content = torch.load(file, map_location="cpu", weights_only=True)
+    return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def _build_translator(content: dict) -> Translator:
+    """Build a translator again; what is not one sets off an exception of any kind."""
     src_vocab = Vocab(reserved_tokens=content["src_tokens"][1:])
     tgt_vocab = Vocab(reserved_tokens=content["tgt_tokens"][1:])
     with torch.random.fork_rng(devices=[]):  # every new net begins with random numbers

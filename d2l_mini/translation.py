@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -24,8 +24,10 @@ __all__ = [
     "attention_maps",
     "beam_search",
     "beam_step",
+    "beam_steps",
     "bleu",
     "corpus_bleu",
+    "corpus_chrf",
     "greedy_search",
     "next_log_probs",
     "predict_seq2seq",
@@ -152,6 +154,36 @@ def beam_step(
     return Beams(scores, lengths, finished | (token == eos)), beam, token
 
 
+def beam_steps(
+    net: EncoderDecoder,
+    enc_X: Tensor,
+    enc_valid_lens: Tensor,
+    tgt_vocab: Vocab,
+    num_steps: int,
+    beam_size: int,
+    length_penalty: float,
+) -> Iterator[tuple[Beams, Tensor, Tensor]]:
+    """Let the beams of every sentence of a batch grow, and give what `beam_step` does each time."""
+    batch, device = len(enc_X), enc_X.device
+    first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
+    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
+    rows = torch.arange(batch, device=device).repeat_interleave(beam_size)
+    state = [blk_state.select(rows) for blk_state in state]
+    scores = torch.full((batch, beam_size), -torch.inf, device=device)
+    scores[:, 0] = 0  # at first all beams are alike: go on from one of them
+    beams = Beams(scores, torch.zeros_like(scores), torch.zeros_like(scores, dtype=torch.bool))
+    token = enc_X.new_full((batch, beam_size), tgt_vocab["<bos>"])
+    for _ in range(num_steps):
+        log_probs, state = next_log_probs(net, token.reshape(-1, 1), state, tgt_vocab)
+        log_probs = log_probs.unflatten(0, (batch, beam_size))
+        beams, beam, token = beam_step(beams, log_probs, tgt_vocab["<eos>"], length_penalty)
+        yield beams, beam, token
+        if beams.finished.all():
+            break
+        rows = (first_row + beam).flatten()
+        state = [blk_state.reorder(rows) for blk_state in state]
+
+
 def beam_search(
     net: EncoderDecoder,
     enc_X: Tensor,
@@ -168,26 +200,16 @@ def beam_search(
 
     returns  as `greedy_search`, for the best of each sentence
     """
-    batch, device = len(enc_X), enc_X.device
-    first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
-    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
-    rows = torch.arange(batch, device=device).repeat_interleave(beam_size)
-    state = [blk_state.select(rows) for blk_state in state]
-    scores = torch.full((batch, beam_size), -torch.inf, device=device)
-    scores[:, 0] = 0  # at first all beams are alike: go on from one of them
-    beams = Beams(scores, torch.zeros_like(scores), torch.zeros_like(scores, dtype=torch.bool))
-    tokens = enc_X.new_full((batch * beam_size, 1), tgt_vocab["<bos>"])
-    for _ in range(num_steps):
-        log_probs, state = next_log_probs(net, tokens[:, -1:], state, tgt_vocab)
-        log_probs = log_probs.unflatten(0, (batch, beam_size))
-        beams, beam, token = beam_step(beams, log_probs, tgt_vocab["<eos>"], length_penalty)
-        rows = (first_row + beam).flatten()
-        state = [blk_state.reorder(rows) for blk_state in state]
-        tokens = torch.cat([tokens[rows], token.reshape(-1, 1)], dim=1)
-        if beams.finished.all():
-            break
+    search = (net, enc_X, enc_valid_lens, tgt_vocab, num_steps, beam_size, length_penalty)
+    steps = list(beam_steps(*search))
+    beams, *_ = steps[-1]
     best = beams.ranks(length_penalty).argmax(dim=1, keepdim=True)  # (batch, 1)
-    return tokens[(first_row + best).squeeze(1), 1:], beams.scores.gather(1, best).squeeze(1)
+    total = beams.scores.gather(1, best)
+    tokens = []
+    for _, beam, token in reversed(steps):  # from the last token back to the first
+        tokens.insert(0, token.gather(1, best))
+        best = beam.gather(1, best)
+    return torch.cat(tokens, dim=1), total.squeeze(1)
 
 
 def attention_maps(net: EncoderDecoder, enc_X: Tensor, dec_X: Tensor) -> list[Tensor]:
@@ -392,6 +414,25 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     """
     from sacrebleu.metrics import BLEU
 
+    metric = BLEU(tokenize="none", force=True)
+    return metric.corpus_score(*_streams(hypotheses, references)).score
+
+
+def corpus_chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> float:
+    """chrF of a whole list of translations, by sacrebleu, from 0 to 100.
+
+    It compares runs of up to six letters, so a word that is nearly right counts for something.
+    Arguments and errors are those of `corpus_bleu`.
+    """
+    from sacrebleu.metrics import CHRF
+
+    return CHRF().corpus_score(*_streams(hypotheses, references)).score
+
+
+def _streams(
+    hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]
+) -> tuple[list[str], list[list[str | None]]]:
+    """Both sides as sacrebleu wants them: the first reference of all, then the second, ..."""
     if isinstance(hypotheses, str) or not all(isinstance(text, str) for text in hypotheses):
         raise TypeError("hypotheses must be a list of strings; of a Translation, give its .text")
     if not hypotheses or len(hypotheses) != len(references):
@@ -402,9 +443,8 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str | Sequence[s
     alternatives = [[ref] if isinstance(ref, str) else list(ref) for ref in references]
     if not all(alternatives):
         raise ValueError(f"hypothesis {alternatives.index([])} has no reference")
-    hypotheses = [preprocess_nmt(hypothesis) for hypothesis in hypotheses]
-    streams = [  # sacrebleu wants the first reference of all, then the second of all, ...
+    streams = [
         [preprocess_nmt(ref) if ref is not None else None for ref in stream]
         for stream in zip_longest(*alternatives)
     ]
-    return BLEU(tokenize="none", force=True).corpus_score(hypotheses, streams).score
+    return [preprocess_nmt(hypothesis) for hypothesis in hypotheses], streams

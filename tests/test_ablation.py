@@ -139,6 +139,7 @@ def forgetful(monkeypatch):
     """Nothing has been trained yet, and a training takes a moment."""
     monkeypatch.setattr(ablation, "_known", {})
     monkeypatch.setattr(ablation, "SHORT_EPOCHS", 2)
+    monkeypatch.setattr(ablation, "RISING_STEPS", 1)
     monkeypatch.setattr(ablation, "short_corpus", lambda: few)
 
 
@@ -190,8 +191,10 @@ def test_the_rate_rises_if_warm_and_falls_to_zero(forgetful, monkeypatch, warm):
     monkeypatch.setattr(ablation, "RISING_STEPS", 8)
     monkeypatch.setattr(ablation, "train_epoch", train_epoch)
     ablation.train_short(None, 0.02, warm)
-    expected = [0.02 * min(1, (s + 1) / 8 if warm else 1) * (1 - s / 16) for s in range(16)]
-    assert rates == pytest.approx(expected)
+    up = [0.02 * (step + 1) / 8 for step in range(8)] if warm else []
+    down = [0.02 * (16 - step) / (16 - len(up)) for step in range(len(up), 16)]
+    assert rates == pytest.approx(up + down)
+    assert max(rates) == pytest.approx(0.02)
 
 
 def test_the_shares_are_of_translations_that_the_corpus_gives(forgetful):
@@ -225,10 +228,11 @@ def test_the_lessons_of_the_notebook_hold_with_another_seed():
     runs = {part: ablation.train_short(part, seed=1) for part in (None, *d2l.PARTS)}
     whole, leak = runs[None], runs["causal mask"]
     assert whole.seen > 0.8
-    assert leak.loss[-1] < 0.7 * whole.loss[-1]
+    assert leak.loss[-1] == min(run.loss[-1] for run in runs.values())
     assert leak.seen < 0.1
     assert runs["scaling"].held_out < whole.held_out - 0.15
     assert runs["residuals"].seen < 0.2
     assert runs["positions"].seen > 0.8
-    assert ablation.train_short(warm=False, seed=1).seen < 0.2
-    assert ablation.train_short(lr=0.01, warm=False, seed=1).seen > 0.7
+    assert ablation.train_short(warm=False, seed=1).seen > 0.7
+    assert ablation.train_short(lr=0.02, seed=1).seen > 0.4
+    assert ablation.train_short(lr=0.02, warm=False, seed=1).seen < 0.2

@@ -6,6 +6,7 @@ import html
 import inspect
 import io
 import itertools
+import math
 import re
 
 import ipywidgets as widgets
@@ -13,10 +14,11 @@ import matplotlib.image
 import pytest
 import torch
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETLEFT, MarkerStyle
 
 import d2l_mini as d2l
 from d2l_mini import explorers
-from d2l_mini.explorers import parts
+from d2l_mini.explorers import base, parts
 
 VIEWS = [getattr(explorers, name) for name in parts.__all__ if name.startswith("explore_")]
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -77,15 +79,22 @@ def test_each_control_has_a_name_redraws_at_the_end_of_a_move_and_changes_the_vi
         assert len(seen) == len(extremes(control))
 
 
-def test_a_picture_says_what_it_shows_to_all(view):
+def test_a_picture_says_what_it_shows_to_all(view, monkeypatch):
+    below, png = [], d2l.Picture.png
+
+    def noted(picture, *sharpness):
+        below.append(" ".join(text.get_text() for text in picture.texts))
+        return png(picture, *sharpness)
+
+    monkeypatch.setattr(d2l.Picture, "png", noted)
     data, metadata = view._repr_mimebundle_()
     assert set(data) >= {WIDGET, "image/png", "text/plain"}
     line = view.picture.description
     assert data["text/plain"] == metadata["image/png"]["alt"] == line
     assert f' alt="{html.escape(line)}" ' in view.image.value
     assert view.words.value == html.escape(line)
-    drawn = [text.get_text() for text in view.picture.texts] + [view.picture.get_supxlabel()]
-    assert line in " ".join(drawn).replace("\n", " ")
+    assert [line in words.replace("\n", " ") for words in below] == [True]
+    assert view.picture.texts == []  # it was there for that picture only
 
 
 def test_the_line_below_a_picture_is_not_cut_off(view):
@@ -120,7 +129,60 @@ def test_settings_are_named_as_in_the_drawing_function(view):
     assert list(inspect.signature(view.draw).parameters) == list(view.controls)
 
 
+DEFAULTS = {
+    "softmax": {"width": 64, "temperature": 1, "scaled": False},
+    "masks": {"source": "6, 4, 3", "target": "6, 3, 5", "sentence": 2, "decoder_mask": "causal"},
+    "shapes": {"batch": 2, "steps": 32, "width": 64, "heads": 4},
+    "positions": {"position": 3, "other": 10, "width": 32, "base": 10000},
+    "decoder": {"step": 3, "way": "one by one, with cache", "source_len": 5},
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_view_begins_with_these_settings(name):
+    view = getattr(explorers, f"explore_{name}")()
+    assert {name: control.value for name, control in view.controls.items()} == DEFAULTS[name]
+    assert view.settings == DEFAULTS[name]
+
+
+nan, inf = float("nan"), float("inf")
+SIZE, TEMPERATURE, STEP = "a whole number in 1 ... 1024", "a number in 0.01 ... 100", "1 ... 6"
+PLACE, WIDTH, BASE = "number in 0 ... 127", "an even number in 2 ... 1024", "number in 1 ... 1e+09"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "values", "allowed"),
+    [
+        ("softmax", "width", (0, 1025, 2.5, "64", None), SIZE),
+        ("softmax", "temperature", (0, -1.5, nan, inf, 1e-40, "1"), TEMPERATURE),
+        ("masks", "sentence", (0, -1, 4, 1.0, True, None), "a whole number in 1 ... 3"),
+        ("masks", "decoder_mask", ("none", None), "one of 'causal', 'padding', 'both'"),
+        *(("shapes", size, (0, -1, 1.5, 1025, nan), SIZE) for size in DEFAULTS["shapes"]),
+        ("positions", "position", (-1, 128, 1.5, nan, "3"), PLACE),
+        ("positions", "other", (-1, 128, 1.5, nan, "3"), PLACE),
+        ("positions", "width", (7, 0, -2, 32.0, 1026), WIDTH),
+        ("positions", "base", (0.5, nan, inf, "9"), BASE),
+        ("decoder", "step", (0, 7, 1.5, nan, "1"), STEP),
+        ("decoder", "source_len", (0, 7, 2.5), STEP),
+        ("decoder", "way", ("at once", None), "one of 'all at once', 'one by one, with cache'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_with_what_can(name, setting, values, allowed):
+    draw = getattr(explorers, f"draw_{name}")
+    for value in values:
+        with pytest.raises(ValueError, match="must be") as caught:
+            draw(**(DEFAULTS[name] | {setting: value}))
+        words = str(caught.value)
+        assert words.startswith(f"{setting} must be ")
+        assert words.endswith(f"{allowed}, but is {value!r}")
+
+
 # What is wrong is said -----------------------------------------------------------------------
+
+
+class Unprintable(d2l.Picture):
+    def png(self, sharpness: float = 2) -> bytes:
+        raise ValueError("no picture of 2")
 
 
 def failing(number: int) -> d2l.Picture:
@@ -128,7 +190,8 @@ def failing(number: int) -> d2l.Picture:
         raise ValueError("3 is <too much>")
     if number == 4:
         raise KeyError("a fault of ours")
-    return d2l.Picture((1, 1), description=f"the number {number}")
+    kind = Unprintable if number == 2 else d2l.Picture
+    return kind((number, 1.5), description=f"the number {number}")
 
 
 def test_a_setting_that_cannot_be_is_explained_and_the_next_one_heals_it():
@@ -148,6 +211,68 @@ def test_a_fault_of_ours_is_shown_with_its_kind_and_reaches_the_tests():
     assert "⚠ KeyError: " in view.words.value
 
 
+def test_after_a_mistake_the_view_keeps_the_picture_that_it_shows_and_its_settings():
+    view = explorers.Explorer(failing, number=widgets.IntSlider(1, 1, 5, description="number"))
+    before = view.image.value
+    for number in (2, 3):  # no PNG, no picture
+        with pytest.raises(ValueError, match=f"{number}"):
+            view.controls["number"].value = number
+        assert (view.picture.description, view.settings) == ("the number 1", {"number": 1})
+        assert view.image.value == before
+        assert view._repr_mimebundle_()[0]["text/plain"] == "the number 1"
+
+
+def test_the_image_has_the_words_and_the_size_of_the_picture_of_now():
+    view = explorers.Explorer(failing, number=widgets.IntSlider(1, 1, 5, description="number"))
+    view.controls["number"].value = 5
+    assert '<img alt="the number 5" width="480" height="144" ' in view.image.value
+    assert view.settings == {"number": 5}
+
+
+def test_controls_and_buttons_stand_in_one_row_and_a_button_does_its_own():
+    number = widgets.IntSlider(1, 1, 5, description="number")
+    presses = {"one": lambda view: view.words.set_trait("value", "1"), "other": lambda view: None}
+    view = explorers.Explorer(failing, presses, number=number)
+    assert list(view.children[0].children) == [number, view.buttons["one"], view.buttons["other"]]
+    view.buttons["other"].click()
+    assert view.words.value == "the number 1"
+    view.buttons["one"].click()
+    assert view.words.value == "1"
+
+
+def test_showing_a_view_leaves_its_picture_as_it_was():
+    view = explorers.explore_softmax()
+    before = view.picture.png()
+    shown = view._repr_mimebundle_()[0]["image/png"]
+    assert view.picture.png() == before
+    assert view._repr_mimebundle_()[0]["image/png"] == shown
+
+
+def test_the_words_below_a_picture_are_three_lines_at_most_and_never_math():
+    picture = d2l.Picture((4, 1), layout="none", description="$\\x$ " + 40 * "word ")
+    with base.captioned(picture):
+        [text] = picture.texts
+        assert text.get_text().startswith("$\\x$ word")
+        assert text.get_text().count("\n") == 2
+        assert text.get_text().endswith(" …")
+        assert picture.png()
+
+
+@pytest.mark.parametrize(
+    ("word", "drawn"),
+    [
+        ("", ""),
+        ("information", "information"),
+        ("informations", "informatio…"),
+        ("$\\x$", "$\\x$"),
+        ("注意力注意a", "注意力注意a"),
+        ("注意力注意力", "注意力注意…"),  # a letter takes the room of two
+    ],
+)
+def test_a_long_word_is_cut(word, drawn):
+    assert base.shorten(word) == drawn
+
+
 # Notebook 01 ---------------------------------------------------------------------------------
 
 
@@ -160,6 +285,34 @@ def test_dividing_by_the_root_does_what_the_temperature_can():
     plain = explorers.draw_softmax(1024, 1, False).axes[1]
     assert sum(bar.get_height() for bar in plain.patches) == pytest.approx(1, abs=1e-6)
     assert max(bar.get_height() for bar in plain.patches) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("width", "temperature", "scaled"), [(64, 1, False), (64, 0.125, True), (1024, 2**4.5, False)]
+)
+def test_the_softmax_view_draws_and_says_what_eight_scores_give(width, temperature, scaled):
+    torch.manual_seed(7)  # of no account
+    vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width].double()
+    scores = torch.tensor([float(vectors[0] @ key) for key in vectors[1:]]) / temperature
+    scores = scores / width**0.5 if scaled else scores
+    weights = scores.exp() / scores.exp().sum()
+    slopes = torch.autograd.functional.jacobian(lambda x: torch.softmax(x, 0), scores)
+    picture = explorers.draw_softmax(width, temperature, scaled)
+    for axes, name, heights in zip(
+        picture.axes, ("score", "weight"), (scores, weights), strict=True
+    ):
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("key", name)
+        assert [bar.get_height() for bar in axes.patches] == pytest.approx(
+            heights.tolist(), rel=1e-4, abs=1e-6
+        )
+        middles = [bar.get_x() + bar.get_width() / 2 for bar in axes.patches]
+        assert middles == pytest.approx(range(1, 9))
+    assert picture.description == (
+        f"{width} numbers a vector, temperature {temperature:.3g}, {'' if scaled else 'not '}"
+        f"divided by the root of the width: the scores' standard deviation is {scores.std():.2f}, "
+        f"the largest weight {weights.max():.3f}, the largest slope of a weight "
+        f"{slopes.abs().max():.2g}."
+    )
 
 
 def masks(source="6, 4, 3", target="6, 3, 5", sentence=2, decoder_mask="causal"):
@@ -186,19 +339,62 @@ def test_the_workbench_masks_what_the_model_masks(decoder_mask):
     assert [f" {number} " in picture.description for number in left] == [True] * 3
 
 
+def look_of(marker) -> list:
+    """The outline of a marker."""
+    style = MarkerStyle(marker)
+    return style.get_path().transformed(style.get_transform()).vertices.tolist()
+
+
+def legend_of(picture: d2l.Picture) -> list[str]:
+    [legend] = picture.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def words_of(axes) -> tuple[list[str], list[str]]:
+    """The words below a panel and those at its left."""
+    below = [text.get_text() for text in axes.texts if text.get_rotation() == 90]
+    return below, [text.get_text() for text in axes.texts if text.get_rotation() == 0]
+
+
+def test_the_workbench_says_in_full_what_it_shows():
+    assert masks("6, 4, 3", "6, 3, 5", 2, "both")[1].description == (
+        "Sentence 2 of 3: 4 of 6 source steps and 3 of 6 target steps are words. The masks leave "
+        "24 pairs of a query and a key in the encoder, 15 in the decoder, 24 in cross-attention."
+    )
+    assert masks("6, 4, 3", "6, 3, 5", 3, "padding")[1].description == (
+        "Sentence 3 of 3: 3 of 6 source steps and 5 of 6 target steps are words. The masks leave "
+        "18 pairs of a query and a key in the encoder, 30 in the decoder, 18 in cross-attention."
+    )
+
+
+def test_each_panel_of_the_workbench_has_its_words_its_marks_and_its_scale():
+    (encoder, _, cross), picture = masks(decoder_mask="both")
+    source = ["the", "red", "car", "stops", "<pad>", "<pad>"]
+    target = ["la", "voiture", "rouge", "<pad>", "<pad>", "<pad>"]
+    expected = {
+        "encoder self-attention": (source, source),
+        "decoder self-attention": (target, target),
+        "cross-attention": (source, target),
+    }
+    grid = [axes for axes in picture.axes if axes.images]
+    assert {axes.get_title(): words_of(axes) for axes in grid} == expected
+    for axes in grid:
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("keys", "queries")
+        assert axes.images[0].get_clim() == (0, 1)
+    drawn = {
+        (points.get_label(), str(points.get_paths()[0].vertices.tolist()))
+        for axes in grid
+        for points in axes.collections
+    }
+    looks = {"padding": "x", "later step": CARETLEFT}
+    assert drawn == {(name, str(look_of(marker))) for name, marker in looks.items()}
+    assert legend_of(picture) == ["padding", "later step"]  # of all panels: the last has one
+    assert not torch.equal(encoder.nan_to_num(), cross.nan_to_num())  # other scores, same mask
+
+
 def test_for_words_a_causal_mask_hides_padding_already():
     rows = [masks(decoder_mask=mask)[0][1][:3] for mask in ("causal", "both")]
     torch.testing.assert_close(*rows, equal_nan=True)
-
-
-def test_the_words_stand_beside_their_rows_and_columns():
-    _, picture = masks()
-    titles = [axes.get_title() for axes in picture.axes]
-    cross = picture.axes[titles.index("cross-attention")]
-    below = [text.get_text() for text in cross.texts if text.get_rotation() == 90]
-    beside = [text.get_text() for text in cross.texts if text.get_rotation() == 0]
-    assert below == ["the", "red", "car", "stops", "<pad>", "<pad>"]
-    assert beside == ["la", "voiture", "rouge", "<pad>", "<pad>", "<pad>"]
 
 
 def test_a_length_of_0_leaves_nothing():
@@ -215,11 +411,12 @@ def test_a_length_of_0_leaves_nothing():
             {"source": "6, x, 3"},
             "source lengths must be whole numbers such as 3, 5, but are '6, x",
         ),
+        ({"source": 6}, "source lengths must be whole numbers such as 3, 5, but are 6"),
         ({"source": "6, 7, 3"}, "source lengths must be numbers in 0 ... 6"),
         ({"target": "6, -1, 3"}, "target lengths must be numbers in 0 ... 6"),
         ({"target": ""}, "target lengths must be numbers in 0 ... 6"),
         ({"target": "1, 2"}, "there are 3 source lengths and 2 target lengths"),
-        ({"source": "1", "target": "2", "sentence": 3}, "no sentence 3: the batch has 1"),
+        ({"source": "1", "target": "2", "sentence": 3}, "in 1 ... 1, but is 3"),
     ],
 )
 def test_lengths_that_cannot_be_are_explained(settings, message):
@@ -234,6 +431,7 @@ EXTREMES = [
     (64, 1024, 1024, 16),
     (64, 1, 8, 8),
     (1, 1024, 1024, 1),
+    (1024, 1024, 1024, 1024),
 ]
 
 
@@ -298,9 +496,21 @@ def test_draw_shapes_names_the_nearest_heads(width, heads, nearest):
         assert explorers.draw_shapes(2, 4, width, number).description
 
 
-def test_draw_shapes_of_no_heads():
-    with pytest.raises(ValueError, match="num_heads 0 does not divide num_hiddens 8"):
-        explorers.draw_shapes(1, 1, 8, 0)
+def test_the_bars_are_to_scale_and_the_legend_has_their_colours():
+    picture = explorers.draw_shapes(2, 16, 8, 2)
+    boxes, bars = picture.axes[0].containers
+    numbers = [2 * 16 * 8] * 3 + [2 * 2 * 16 * 16] * 2 + [2 * 16 * 8] * 3
+    lengths = [bar.get_width() / bars[3].get_width() for bar in bars]
+    assert lengths == pytest.approx([number / max(numbers) for number in numbers])
+    [legend] = picture.legends
+    colors = {
+        text.get_text(): handle.get_edgecolor()
+        for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)
+    }
+    kinds = list(parts.MADE.values())
+    assert [colors[kind] for kind in kinds] == [box.get_edgecolor() for box in boxes]
+    assert [colors[kind] for kind in kinds] == [bar.get_facecolor() for bar in bars]
+    assert len(set(colors.values())) == 3
 
 
 def test_explore_shapes_keeps_one_image_and_says_what_is_wrong():
@@ -363,6 +573,21 @@ def test_it_names_the_first_larger_distance_that_is_as_similar(position, other, 
     assert f"Distance {first} is at least as similar" in said
 
 
+@pytest.mark.parametrize(("width", "base"), [(4, 100.0), (2, 1.0), (32, 1e9)])
+def test_the_base_and_the_width_set_the_frequencies(width, base):
+    alike = sum(math.cos(7 * base ** (-2 * j / width)) for j in range(width // 2))
+    _, right = explorers.draw_positions(3, 10, width, base).axes
+    assert float(right.lines[0].get_ydata()[7]) == pytest.approx(alike / (width / 2))
+    said = explorers.draw_positions(3, 10, width, base).description
+    assert f"their dot product is {alike:.2f} of at most {width // 2}, their" in said
+    assert f"their cosine similarity {alike / (width / 2):.2f}." in said
+
+
+def test_a_distance_that_is_just_as_similar_counts():
+    said = parts.say_confused(torch.tensor([1, 0.5, 0.25, 0.5]), 1)
+    assert said == "Distance 3 is at least as similar (0.50)."
+
+
 def test_it_says_so_where_no_larger_distance_is_as_similar():
     assert "No larger distance, up to 127" in explorers.draw_positions(9, 9, 32, 1e4).description
     assert "No larger distance is drawn" in explorers.draw_positions(0, 127, 32, 1e4).description
@@ -374,31 +599,15 @@ def test_the_left_panel_has_both_vectors_and_the_right_one_the_distance():
     for line, position in zip(left.lines, (3, 10), strict=True):
         assert torch.allclose(torch.as_tensor(line.get_ydata()).float(), P[position], atol=1e-5)
         assert line.get_label() == f"position {position}"
-    curve, mark, _ = right.lines
+    curve, mark, upright = right.lines
     assert len(curve.get_ydata()) == 128
     assert mark.get_xdata() == [7]
+    assert upright.get_xdata() == [7, 7]
+    [stems] = left.collections
+    for unit, stem in enumerate(stems.get_segments()):
+        expected = [[unit, P[3, unit]], [unit, P[10, unit]]]
+        assert torch.allclose(torch.tensor(stem), torch.tensor(expected).double(), atol=1e-5)
     assert float(mark.get_ydata()[0]) == pytest.approx(float(P[3] @ P[10]) / 4, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ((-1, 0, 32, 1e4), "position -1 lies outside 0 ... 127"),
-        ((0, 128, 32, 1e4), "position 128 lies outside 0 ... 127"),
-        ((0, 1, 7, 1e4), "width must be an even number of units, 2 or more, but is 7"),
-        ((0, 1, 0, 1e4), "width must be an even number of units, 2 or more, but is 0"),
-        ((0, 1, 8, 0.5), "base must be 1 or more, but is 0.5"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_one_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        explorers.draw_positions(*settings)
-
-
-def test_the_defaults_are_those_of_the_paper():
-    view = explorers.explore_positions()
-    settings = {name: control.value for name, control in view.controls.items()}
-    assert settings == {"position": 3, "other": 10, "width": 32, "base": 10000}
 
 
 # Notebook 04 ---------------------------------------------------------------------------------
@@ -486,15 +695,19 @@ def test_the_words_say_the_numbers(settings, says):
     assert explorers.draw_decoder(*settings).description == says
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((0, AT_ONCE, 5), r"step must be in 1 \.\.\. 6, but is 0"),
-        ((7, AT_ONCE, 5), r"step must be in 1 \.\.\. 6, but is 7"),
-        ((3, AT_ONCE, 0), r"source_len must be in 1 \.\.\. 6, but is 0"),
-        ((3, AT_ONCE, 7), r"source_len must be in 1 \.\.\. 6, but is 7"),
-    ],
-)
-def test_a_setting_that_cannot_be_is_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        explorers.draw_decoder(*settings)
+@pytest.mark.parametrize("way", [AT_ONCE, ONE_BY_ONE])
+def test_both_panels_of_the_decoder_have_their_titles_their_words_and_their_captions(way):
+    picture = explorers.draw_decoder(3, way, 4)
+    written = ["la", "voiture", "rouge", "s'arrête", "ici", "."]
+    read = ["<bos>", *written[:-1]]
+    source = ["the", "red", "car", "stops", "<pad>", "<pad>"]
+    grid = [axes for axes in picture.axes if axes.images]
+    assert [(axes.get_title(), words_of(axes)) for axes in grid] == [
+        ("self-attention", (read, written)),
+        ("cross-attention", (source, written)),
+    ]
+    assert [axes.get_xlabel() for axes in grid] == ["keys: words read", "keys: source words"]
+    assert {axes.get_ylabel() for axes in grid} == {"queries: words written"}
+    assert {axes.images[0].get_clim() for axes in grid} == {(0, 1)}
+    first = "later step" if way == AT_ONCE else "not there yet"
+    assert legend_of(picture) == [first, "padding"]

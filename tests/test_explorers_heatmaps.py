@@ -1,4 +1,4 @@
-"""The views of notebook 07, and its figures."""
+"""The views of notebook 07."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import re
 
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 import d2l_mini as d2l
-from d2l_mini import figures
 from d2l_mini.explorers import heatmaps as explorers
+from d2l_mini.explorers import prediction
+from d2l_mini.explorers.base import captioned, shorten
 from d2l_mini.translation import attention_maps
 
 SENTENCE = "we buy a blue car ."
+pytestmark = pytest.mark.filterwarnings("ignore:no font on this machine has")
 SIZES = (32, 32, 4, 2)
 
 
@@ -120,6 +125,34 @@ def test_the_frame_is_around_the_row_or_the_column(translators):
         assert picture.axes[1].get_title().startswith(f"{line} 3: ")
 
 
+def test_the_words_the_bars_and_the_numbers_stand_where_they_belong(translators):
+    [result] = d2l.translate(
+        *translators[0][:1], [SENTENCE], *translators[0][1:], torch.device("cpu"),
+        save_attention_weights=True,
+    )  # fmt: skip
+    maps = result.attention
+    picture = explorers.draw_attention(
+        translators[0], SENTENCE, "decoder self-attention", 2, 3, 10, "row", 4
+    )
+    left, right, _ = picture.axes
+    assert left.get_title() == "columns: words written before"
+    assert [text.get_text() for text in picture.texts] == ["rows: words written"]
+    below = [text.get_text() for text in left.texts if text.get_rotation() == 90]
+    beside = [text.get_text() for text in left.texts if text.get_rotation() == 0]
+    assert (below, beside) == (list(map(shorten, maps.inputs)), list(map(shorten, maps.outputs)))
+    assert left.images[0].get_clim() == (0, 1)
+    weights = maps.decoder[1, 2, 3, :4]
+    assert [bar.get_width() for bar in right.patches][:4] == pytest.approx(weights.tolist())
+    written = {
+        row: [text.get_text() for text in right.texts if text.get_position()[1] == row]
+        for row in range(len(maps.inputs))
+    }
+    assert written == {
+        row: [shorten(word), f"{weights[row]:.2f}"] if row < 4 else [shorten(word)]
+        for row, word in enumerate(maps.inputs)
+    }
+
+
 def test_an_unknown_word_is_shown_as_it_was_typed_and_named(translators):
     picture = explorers.draw_attention(
         translators[0], "a zebra $ .", "encoder self-attention", 1, 1, 10, "row", 2
@@ -133,13 +166,28 @@ def test_an_unknown_word_is_shown_as_it_was_typed_and_named(translators):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"sentence": " "}, "the sentence has 0 tokens, but the model reads 1 to 9"),
-        ({"sentence": "a " * 10}, "the sentence has 10 tokens, but the model reads 1 to 9"),
-        ({"layer": 3}, "there is no layer 3: the model has 2"),
-        ({"layer": 0}, "there is no layer 0: the model has 2"),
-        ({"head": 5}, "there is no head 5: the model has 4"),
-        ({"word": 8, "line": "column"}, "there is no column 8: this map has 7 columns"),
-        ({"word": 0}, r"there is no row 0: this map has \d+ rows"),
+        ({"sentence": " "}, "the sentence has 0 tokens, punctuation included"),
+        (
+            {"sentence": "a " * 10},
+            "has 10 tokens, punctuation included; this translator reads 1 to 9",
+        ),
+        ({"layer": 3}, "layer must be a whole number in 1 ... 2, but is 3"),
+        ({"layer": 0}, "layer must be a whole number in 1 ... 2, but is 0"),
+        ({"layer": 1.0}, "layer must be a whole number in 1 ... 2, but is 1.0"),
+        ({"head": 5}, "head must be one of 'mean', 1, 2, 3, 4, but is 5"),
+        ({"head": "Mean"}, "head must be one of 'mean', 1, 2, 3, 4, but is 'Mean'"),
+        ({"head": None}, "head must be one of 'mean', 1, 2, 3, 4, but is None"),
+        ({"step": 0}, "step must be a whole number in 1 ... 10, but is 0"),
+        ({"step": 11}, "step must be a whole number in 1 ... 10, but is 11"),
+        ({"step": 1.5}, "step must be a whole number in 1 ... 10, but is 1.5"),
+        ({"line": "diagonal"}, "line must be one of 'row', 'column', but is 'diagonal'"),
+        (
+            {"kind": "self-attention"},
+            "kind must be one of 'cross-attention', 'decoder self-attention', "
+            "'encoder self-attention', but is 'self-attention'",
+        ),
+        ({"word": 8, "line": "column"}, "the column must be a whole number in 1 ... 7, but is 8"),
+        ({"word": 0}, "the row must be a whole number in 1 ... "),
     ],
 )
 def test_what_cannot_be_drawn_is_explained(translators, changed, message):
@@ -152,8 +200,13 @@ def test_what_cannot_be_drawn_is_explained(translators, changed, message):
         "line": "row",
         "word": 1,
     }
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         explorers.draw_attention(translators[0], **(settings | changed))
+
+
+def test_a_sentence_that_is_no_text_is_refused(translators):
+    with pytest.raises(TypeError, match="the sentence must be a text, but is None"):
+        explorers.draw_epochs(translators, None, 1, 1, 1)
 
 
 def test_the_words_to_choose_from_follow_the_sentence_the_kind_and_the_line(view):
@@ -222,7 +275,7 @@ def test_a_sentence_that_cannot_be_read_is_explained_and_the_next_heals(view):
     before = view.image.value
     with pytest.raises(ValueError, match="0 tokens"):
         view.controls["sentence"].value = ""
-    assert "⚠ the sentence has 0 tokens, but the model reads 1 to 9" in view.words.value
+    assert "⚠ the sentence has 0 tokens, " in view.words.value
     assert view.image.value == before
     view.controls["sentence"].value = SENTENCE
     assert "⚠" not in view.words.value
@@ -236,6 +289,29 @@ def test_the_button_saves_the_picture_under_a_name_that_it_says(view, tmp_path, 
     assert name in view.words.value
     assert (tmp_path / name).read_bytes()[:4] == b"\x89PNG"
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_what_is_saved_is_what_is_shown_under_the_settings_that_made_it(
+    view, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    view.controls["kind"].value = "encoder self-attention"
+    shown = view.picture.png()
+    view.buttons["save as PNG"].click()
+    [saved] = tmp_path.iterdir()
+    assert saved.name == "encoder-self-attention-layer-2-head-mean.png"
+    assert view.picture.png() == shown  # the words below are the file's alone
+    content = saved.read_bytes()
+    with captioned(view.picture) as picture:
+        assert content == picture.png() != shown
+    saved.unlink()
+    for name, value in (("sentence", ""), ("kind", "cross-attention"), ("layer", 1)):
+        with pytest.raises(ValueError, match="0 tokens"):
+            view.controls[name].value = value
+    view.buttons["save as PNG"].click()
+    assert saved.read_bytes() == content
+    assert saved.name in view.words.value
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(view, tmp_path, monkeypatch):
@@ -289,7 +365,10 @@ def test_the_map_is_that_of_the_epoch_while_it_writes_the_last_translation(
     assert f"{spread:.1f} of {len(source)} words a row" in picture.description
     for word, k in zip(outputs, weights.argmax(dim=1).tolist(), strict=True):
         assert f"{word} → {source[k]}" in picture.description
-    curve, mark = picture.axes[1].lines
+    left, right, _ = picture.axes
+    points = left.collections[-1].get_offsets()
+    assert points.tolist() == [[k, row] for row, k in enumerate(weights.argmax(dim=1).tolist())]
+    curve, mark = right.lines
     assert len(curve.get_ydata()) == len(translators)
     assert mark.get_xdata() == [epoch]
     assert float(mark.get_ydata()[0]) == pytest.approx(float(spread))
@@ -298,15 +377,15 @@ def test_the_map_is_that_of_the_epoch_while_it_writes_the_last_translation(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ((SENTENCE, 3, 1, 1), "epoch is 3, but there are epochs 0 to 2"),
-        ((SENTENCE, -1, 1, 1), "epoch is -1, but there are epochs 0 to 2"),
-        ((SENTENCE, 0, 3, 1), "there is no layer 3: the model has 2"),
-        ((SENTENCE, 0, 1, 5), "there is no head 5: the model has 4"),
-        (("", 0, 1, 1), "the sentence has 0 tokens, but the model reads 1 to 9"),
+        ((SENTENCE, 3, 1, 1), "epoch must be a whole number in 0 ... 2, but is 3"),
+        ((SENTENCE, -1, 1, 1), "epoch must be a whole number in 0 ... 2, but is -1"),
+        ((SENTENCE, 0, 3, 1), "layer must be a whole number in 1 ... 2, but is 3"),
+        ((SENTENCE, 0, 1, 5), "head must be one of 'mean', 1, 2, 3, 4, but is 5"),
+        (("", 0, 1, 1), "the sentence has 0 tokens, punctuation included"),
     ],
 )
 def test_an_epoch_that_cannot_be_is_named(translators, settings, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         explorers.draw_epochs(translators, *settings)
 
 
@@ -334,113 +413,61 @@ def test_without_a_translator_the_views_show_the_ready_one(translators, monkeypa
     assert course.controls["epoch"].max == 2
 
 
-# Figures -------------------------------------------------------------------------------------
+# Long words, Chinese ones and signs ----------------------------------------------------------
+
+SENTENCES = [
+    "incomprehensibilities misunderstanding internationalization anticonstitutionnellement .",
+    "recommendation",
+    "注意力机制是变形金刚的核心部分之一吗 是 我们",
+    r"$\x$ we $a$ $ \\",
+]
 
 
-def maps_of(picture: d2l.Picture) -> list:
-    return [axes for axes in picture.axes if axes.images]
+def check_room(view: explorers.Explorer) -> None:
+    """What is written lies inside the picture, and no two texts on each other."""
+    with captioned(view.picture) as picture:
+        FigureCanvasAgg(picture).draw()
+        texts = [text for text in picture.findobj(Text) if text.get_text() and text.get_visible()]
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    cut = [word for word, box in boxes if picture.bbox.count_contains(box.corners()) < 4]
+    met = [
+        (word, other)
+        for (word, box), (other, space) in itertools.combinations(boxes, 2)
+        if (both := Bbox.intersection(box, space)) and min(both.size) > 2  # pixels
+    ]
+    assert (cut, met) == ([], [])
 
 
-def test_each_map_of_each_block_is_drawn_on_one_scale_with_its_words():
-    torch.manual_seed(0)
-    blocks = {
-        "one": (torch.rand(2, 3, 4, 5) / 2, ["a", "b", "c", "$d$"], ["e", "f", "g", "h", "$i"]),
-        "two": (torch.rand(1, 3, 2, 2), ["<bos>", "l'été"], ["j", "k"]),
-    }
-    picture = figures.show_attention(blocks)
-    grids = maps_of(picture)
-    assert len(grids) == 2 * 3 + 3
-    drawn = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in grids])
-    assert torch.equal(drawn, torch.cat([block[0].flatten() for block in blocks.values()]))
-    assert {axes.images[0].get_clim() for axes in grids} == {(0, 1)}
-    assert [axes.get_title() for axes in grids[:3]] == ["head 1", "head 2", "head 3"]
-    assert {"one", "two", "layer 1", "layer 2"} <= {text.get_text() for text in picture.texts}
-    for place, (_, queries, keys) in zip((3, 6), blocks.values(), strict=True):
-        words = [text.get_text() for text in grids[place].texts]
-        assert words == [*queries, *keys]
-    picture.canvas.draw()
-    for axes in grids:
-        for text in axes.texts:
-            box = text.get_window_extent()
-            assert picture.bbox.x0 <= box.x0 < box.x1 <= picture.bbox.x1
-            assert picture.bbox.y0 <= box.y0 < box.y1 <= picture.bbox.y1
-    assert "one: 2 by 3 maps of 4 by 5 words" in picture.description
+@pytest.mark.parametrize("sentence", SENTENCES)
+@pytest.mark.parametrize("kind", explorers.MAPS)
+def test_all_words_of_a_map_have_room(view, kind, sentence):
+    view.controls["kind"].value = kind
+    view.controls["line"].value = "column"
+    view.controls["sentence"].value = sentence
+    check_room(view)
 
 
-def test_rows_and_columns_can_have_other_names():
-    weights = torch.rand(1, 2, 2, 2)
-    picture = figures.show_attention(
-        {"title": (weights, "ab", "cd")}, rows=["mean"], columns=["epoch 0", "epoch 1"]
+@pytest.mark.parametrize("sentence", SENTENCES)
+@pytest.mark.parametrize("make", [prediction.explore_steps, prediction.explore_beams])
+def test_all_words_of_a_prediction_have_room(translators, make, sentence):
+    view = make(long_words(translators[0]), sentence)
+    check_room(view)
+    if "step" in view.controls:
+        view.controls["step"].value = 10
+        check_room(view)
+
+
+def long_words(translator: d2l.Translator) -> d2l.Translator:
+    """A translator that writes only words of 14 letters and more."""
+    words = ["recommandations", "malheureusement", "anticonstitutionnellement", "注意力机制注意力"]
+    vocab = d2l.Vocab(
+        [*words, "internationalisation", "$\\x$"], reserved_tokens=["<pad>", "<bos>", "<eos>"]
     )
-    assert [axes.get_title() for axes in maps_of(picture)] == ["epoch 0", "epoch 1"]
-    assert "mean" in [text.get_text() for text in picture.texts]
+    return translator._replace(tgt_vocab=vocab)
 
 
-@pytest.mark.parametrize(
-    ("blocks", "names", "message"),
-    [
-        ({}, {}, r"one number of heads, but there are \[\]"),
-        ({"a": (torch.rand(2, 2, 2), "ab", "cd")}, {}, r"must be \(layers, heads, queries, keys\)"),
-        ({"a": (torch.rand(1, 2, 2, 2), "abc", "cd")}, {}, "there are 3 queries for 2"),
-        ({"a": (torch.rand(1, 2, 2, 2), "ab", "c")}, {}, "there are 1 keys for 2"),
-        (
-            {n: (torch.rand(1, n, 1, 1), "a", "b") for n in (1, 2)},
-            {},
-            r"one number of heads, but there are \[1, 2\]",
-        ),
-        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"columns": ["x"]}, "1 columns for 2"),
-        ({"a": (torch.rand(1, 2, 1, 1), "a", "b")}, {"rows": ["x", "y"]}, "2 rows for 1"),
-    ],
-)
-def test_blocks_that_do_not_fit_are_refused(blocks, names, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_attention(blocks, **names)
-
-
-def test_lines_are_as_wide_as_weights_and_the_largest_of_a_row_is_coloured():
-    weights = torch.tensor([[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]])
-    picture = figures.show_links([weights, weights], [["la", "$x$"]] * 2, [["the", "b", "c"]] * 2)
-    assert len(picture.axes) == 2
-    [lines] = picture.axes[0].collections
-    assert sorted(lines.get_linewidths()) == pytest.approx([1.2, 1.2, 1.8, 3.6, 4.2])
-    blue = [tuple(color) for color in lines.get_colors()]
-    assert len(set(blue)) == 2
-    assert picture.description.count("la to the 0.70") == 2
-    assert "$x$ to c 0.60" in picture.description
-    assert [text.get_text() for text in picture.axes[0].texts] == ["la", "$x$", "the", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("weights", "queries", "keys", "message"),
-    [
-        ([], [], [], "there are 0, 0 and 0"),
-        ([torch.ones(1, 1)], [["a"]], [], "there are 1, 1 and 0"),
-        ([torch.ones(1)], [["a"]], [["b"]], r"must be \(queries, keys\), not \(1,\)"),
-        ([torch.ones(1, 2)], [["a"]], [["b"]], "there are 1 keys for 2"),
-    ],
-)
-def test_links_that_do_not_fit_are_refused(weights, queries, keys, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_links(weights, queries, keys)
-
-
-def test_each_cloud_has_its_points_its_colour_and_its_mark():
-    clouds = {"one": (torch.arange(3), [1, 2, 4.0]), "two": ([0.5], torch.tensor([-1]))}
-    picture = figures.show_points(clouds, "weight", "fall")
-    [axes] = picture.axes
-    one, two = axes.collections
-    assert one.get_offsets().tolist() == [[0, 1], [1, 2], [2, 4]]
-    assert two.get_offsets().tolist() == [[0.5, -1]]
-    assert one.get_paths()[0].vertices.shape != two.get_paths()[0].vertices.shape
-    assert (one.get_facecolor() != two.get_facecolor()).any()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
-    assert "one: 3 points, weight from 0.00 to 2.00, fall from 1.00 to 4.00" in picture.description
-
-
-@pytest.mark.parametrize(
-    ("clouds", "message"),
-    [({}, "there are 0 groups"), ({"a": ([1, 2], [1])}, "the group 'a' has 2 x and 1 y")],
-)
-def test_clouds_that_do_not_fit_are_refused(clouds, message):
-    with pytest.raises(ValueError, match=message):
-        figures.show_points(clouds, "x", "y")
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_all_words_of_an_epoch_have_room(translators, sentence):
+    view = explorers.explore_epochs([long_words(translator) for translator in translators])
+    view.controls["sentence"].value = sentence
+    check_room(view)

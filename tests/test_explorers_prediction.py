@@ -1,4 +1,4 @@
-"""The views of notebook 06, and the tree of a beam search."""
+"""The views of notebook 06."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 
 import pytest
 import torch
+from matplotlib.colors import to_rgba
 
 import d2l_mini as d2l
 from d2l_mini import figures
@@ -99,6 +100,32 @@ def test_a_step_says_its_numbers_and_draws_them(translator, step, head):
     assert f"{first}  {best.values[0]:.3f}" in texts(picture)
 
 
+def test_the_chosen_word_is_coloured_and_the_row_of_the_step_is_framed(translator):
+    sentence = "She likes the red car."
+    maps = prediction.trace_steps(translator, sentence)[0].attention
+    steps = len(maps.outputs)
+    for step in (1, 3):
+        picture = prediction.draw_steps(translator, sentence, step, 2)
+        bars, left, right, _ = picture.axes
+        assert [bar.get_facecolor() for bar in bars.patches] == [
+            to_rgba(figures.COLORS[number]) for number in (1, 0, 0, 0, 0, 0)
+        ]
+        titles = ["the next word", "causal self-attention", "cross-attention"]
+        assert [axes.get_title() for axes in (bars, left, right)] == titles
+        assert (left.get_xlabel(), left.get_ylabel()) == ("words read", "words written")
+        assert (right.get_xlabel(), right.get_ylabel()) == ("source words", "")
+        for axes, weights in ((left, maps.decoder[-1, 1]), (right, maps.cross[-1, 1])):
+            [frame] = axes.patches
+            assert step - 1.5 < frame.get_y() < step - 1 < frame.get_y() + 0.92 < step - 0.5
+            [image] = axes.images
+            assert image.get_clim() == (0, 1)
+            row = image.get_array()[step - 1].filled(0)
+            assert row == pytest.approx(weights[step - 1].numpy(), abs=1e-6)
+        words, still = [text.get_text() for text in left.texts], [""] * (steps - step)
+        assert words == [*maps.inputs[:step], *still, *maps.outputs[:step], *still]
+        assert [text.get_text() for text in right.texts][: len(maps.source)] == maps.source
+
+
 def test_past_the_end_the_last_step_is_shown_and_said(translator):
     picture = prediction.draw_steps(translator, "I see Paul.", 8, 0)
     steps = len(prediction.trace_steps(translator, "I see Paul.")[1])
@@ -125,9 +152,12 @@ def test_unknown_words_are_named(translator):
         ),
         (("  ", 1, 0), "the sentence has 0 tokens"),
         (("I see " * 4, 1, 0), "the sentence has 8 tokens"),
-        (("I see Paul.", 0, 0), "step is 0, but the first is 1"),
-        (("I see Paul.", 1, 5), r"head is 5; it must be 1 ... 4, or 0 for their mean"),
-        (("I see Paul.", 1, -1), r"head is -1; it must be"),
+        (("I see Paul.", 0, 0), "step must be a whole number in 1 ... 8, but is 0"),
+        (("I see Paul.", 9, 0), "step must be a whole number in 1 ... 8, but is 9"),
+        (("I see Paul.", 1.5, 0), "step must be a whole number in 1 ... 8, but is 1.5"),
+        (("I see Paul.", 1, 5), "head must be a whole number in 0 ... 4, but is 5"),
+        (("I see Paul.", 1, -1), "head must be a whole number in 0 ... 4, but is -1"),
+        (("I see Paul.", 1, "mean"), "head must be a whole number in 0 ... 4, but is 'mean'"),
     ],
 )
 def test_a_step_that_cannot_be_is_explained(translator, settings, sentence):
@@ -161,6 +191,23 @@ def test_back_from_beyond_the_end_leads_to_the_step_before_the_last(translator):
     view.controls["step"].value = translator.num_steps
     view.buttons["Back"].click()
     assert f"Step {steps - 1} of {steps}" in view.words.value
+
+
+def test_a_change_draws_once_and_a_new_sentence_begins_at_its_first_step(translator, monkeypatch):
+    view = prediction.explore_steps(translator, "I see Paul.")
+    drawn, draw = [], view.draw
+    monkeypatch.setattr(view, "draw", lambda **settings: drawn.append(settings) or draw(**settings))
+    view.controls["sentence"].value = "She likes the red car."
+    assert drawn == [{"sentence": "She likes the red car.", "step": 1, "head": 0}]
+    view.controls["step"].value = 2
+    assert [settings["step"] for settings in drawn] == [1, 2]
+
+
+def test_the_views_begin_with_these_settings(translator):
+    steps, beams = prediction.explore_steps(translator), prediction.explore_beams(translator)
+    assert steps.settings == {"sentence": "Marie arrived at the station.", "step": 3, "head": 0}
+    sentence = "His uncle's book is bad."
+    assert beams.settings == {"sentence": sentence, "beam_size": 3, "length_penalty": 0.75}
 
 
 def test_a_bad_sentence_is_explained_and_a_good_one_heals_the_view(translator):
@@ -205,15 +252,43 @@ def test_the_tree_ends_with_what_beam_search_returns(translator, beam_size, leng
     assert f"Greedy search: {plain.text!r}, probability {math.exp(plain.log_prob):.3f}" in said
 
 
+def test_a_beginning_that_has_ended_stays_and_writes_no_more(translator, monkeypatch):
+    def ending(net, token, state, tgt_vocab):
+        log_probs, state = d2l.next_log_probs(net, token, state, tgt_vocab)
+        log_probs[0, tgt_vocab["<eos>"]] = 0  # of the best beginning, which so stays the best
+        return log_probs, state
+
+    monkeypatch.setattr("d2l_mini.translation.next_log_probs", ending)
+    steps, _ = prediction.trace_beams(translator, "I see Paul.", 2, 0.0)
+    assert [step[0] for step in steps] == [(0, "<eos>", 0), *[(0, "", 0)] * (len(steps) - 1)]
+    assert len(steps) > 1
+    assert all(step[1][1] for step in steps)
+
+
 def test_a_beam_of_one_is_greedy_search(translator):
     steps, _ = prediction.trace_beams(translator, "I see Paul.", 1, 0.75)
     result, _ = prediction.trace_steps(translator, "I see Paul.")
     assert [step[0][1] for step in steps] == result.attention.outputs
 
 
-def test_no_beam_is_refused(translator):
-    with pytest.raises(ValueError, match="beam_size is 0; it must be 1 or more"):
-        prediction.draw_beams(translator, "I see Paul.", 0, 0.75)
+@pytest.mark.parametrize("beam_size", [0, -3, 1.5, "2", None, 17])
+def test_a_beam_that_cannot_be_is_refused(translator, beam_size):
+    most = len(translator.tgt_vocab) - 2  # <pad> and <bos> never come
+    message = f"beam_size must be a whole number in 1 ... {most}, but is {beam_size!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        prediction.draw_beams(translator, "I see Paul.", beam_size, 0.75)
+
+
+def test_the_widest_beam_holds_no_beginning_that_cannot_be(translator):
+    steps, _ = prediction.trace_beams(translator, "I see Paul.", 16, 0.75)
+    assert all(math.isfinite(log_prob) for step in steps for _, _, log_prob in step)
+
+
+@pytest.mark.parametrize("length_penalty", [math.nan, math.inf, -0.1, 11, "1"])
+def test_a_length_penalty_that_cannot_be_is_refused(translator, length_penalty):
+    message = f"length_penalty must be a number in 0 ... 10, but is {length_penalty!r}"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        prediction.draw_beams(translator, "I see Paul.", 2, length_penalty)
 
 
 def test_the_ranking_is_in_order(translator):
@@ -246,66 +321,3 @@ def test_a_view_draws_at_all_ends_of_its_controls_into_one_image(translator, mak
     assert len(seen) == math.prod(map(len, ends.values()))
     assert view.children[1] is image
     assert list(inspect.signature(view.draw).parameters) == list(view.controls)
-
-
-# The tree ------------------------------------------------------------------------------------
-
-TREE = [
-    [(0, "le", math.log(0.5)), (0, "un", math.log(0.4))],
-    [(1, "chien", math.log(0.36)), (0, "chat", math.log(0.2))],
-    [(0, "<eos>", math.log(0.3)), (0, "dort", math.log(0.06))],
-    [(0, "", math.log(0.3)), (1, "<eos>", math.log(0.06))],
-]
-
-
-def test_the_tree_writes_each_token_with_its_probability_where_that_changes():
-    words = texts(figures.show_beam_tree(TREE))
-    for text in ("<bos>", "le\n0.50", "un\n0.40", "chien\n0.36", "chat\n0.20", "<eos>\n0.30"):
-        assert text in words
-    assert "<eos>" in words  # still 0.06
-    assert len(words) == 1 + 4 + 7
-
-
-def test_the_path_that_won_is_coloured_and_what_was_dropped_is_pale():
-    picture = figures.show_beam_tree(TREE)
-    looks = {text.get_text(): text.get_color() for text in picture.axes[0].texts}
-    colors = {name: look[0] for name, look in figures.TREE_LOOKS.items()}
-    assert looks["un\n0.40"] == looks["chien\n0.36"] == colors["won"]
-    assert looks["dort\n0.06"] == colors["kept"]
-    assert looks["le\n0.50"] == looks["chat\n0.20"] == colors["dropped"]
-    other = figures.show_beam_tree(TREE, best=1)
-    looks = {text.get_text(): text.get_color() for text in other.axes[0].texts}
-    assert looks["dort\n0.06"] == colors["won"]
-    assert looks["<eos>\n0.30"] == colors["kept"]
-
-
-def test_the_tree_says_the_best_in_words():
-    said = figures.show_beam_tree(TREE).description
-    assert said == (
-        "tree of a beam search, 4 steps, at most 2 beginnings kept; the best: un chien <eos>"
-    )
-    assert "un chien dort <eos>" in figures.show_beam_tree(TREE, best=1).description
-
-
-def test_the_path_back():
-    assert figures.trace_back(TREE, 1) == ([1, 0, 1, 1], ["un", "chien", "dort", "<eos>"])
-
-
-@pytest.mark.parametrize(
-    ("steps", "best", "sentence"),
-    [
-        ([], 0, "a tree needs a step, and each step a beginning"),
-        ([[(0, "le", -1.0)], []], 0, "a tree needs a step, and each step a beginning"),
-        ([[(1, "le", -1.0)]], 0, "'le' at step 1 goes on from number 1, but the step before has 1"),
-        (
-            [[(0, "le", -1.0)], [(2, "chat", -2.0)]],
-            0,
-            "'chat' at step 2 goes on from number 2, but the step before has 1",
-        ),
-        (TREE, 2, "best is 2, but the last step has 2 beginnings"),
-        (TREE, -1, "best is -1, but the last step has 2 beginnings"),
-    ],
-)
-def test_a_tree_that_cannot_be_is_explained(steps, best, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        figures.show_beam_tree(steps, best=best)

@@ -17,6 +17,7 @@ def forgetful(monkeypatch):
     """Nothing has been trained yet, and a training takes a moment."""
     monkeypatch.setattr(ablation, "_known", {})
     monkeypatch.setattr(ablation, "SHORT_EPOCHS", 2)
+    monkeypatch.setattr(ablation, "RISING_STEPS", 1)
     monkeypatch.setattr(training, "SHORT_EPOCHS", 2)
     monkeypatch.setattr(ablation, "short_corpus", lambda: few)
 
@@ -56,9 +57,11 @@ def test_a_run_that_goes_on_has_no_bars_yet():
     assert not picture.axes[1].patches
 
 
-def test_a_huge_loss_stays_in_the_picture():
-    left, _ = training.draw_runs(((None, 1.0, False), [170.0, 90.0])).axes
-    assert left.get_ylim()[1] > 170
+def test_a_huge_loss_does_not_flatten_the_other_curve():
+    before = (None, 0.01, True), make_run([5.0, 1.0], 0.9, 0.6)
+    picture = training.draw_runs(((None, 1.0, False), [170.0, 90.0]), before)
+    assert picture.axes[0].get_ylim()[1] == 8
+    assert "loss 90.00" in picture.description
 
 
 @pytest.mark.parametrize("part", [None, "residuals"])
@@ -81,8 +84,8 @@ def view(forgetful):
 
 
 def test_the_defaults_are_those_of_the_notebook(view):
-    assert view.settings == (None, 0.02, True)
-    assert view.picture.description.startswith("The whole model, learning rate 0.02, with warm-up:")
+    assert view.settings == (None, 0.01, True)
+    assert view.picture.description.startswith("The whole model, learning rate 0.01, with warm-up:")
     assert view.words.value == html.escape(view.picture.description)
 
 
@@ -93,8 +96,10 @@ def test_a_control_trains_nothing_and_says_what_would_be_trained(view):
         view.controls[name].value = value
         said.add(view.words.value)
     assert len(said) == 3
-    line = "To be trained: without residuals, learning rate 0.1, without warm-up. Press Train."
-    assert view.words.value == line
+    assert view.words.value == (
+        "To be trained: without residuals, learning rate 0.1, without warm-up. Press Train. "
+        "(The picture is the last run.)"
+    )
     assert view.image.value == image
     assert ablation._known == known
 
@@ -120,11 +125,17 @@ def test_train_draws_after_each_epoch_with_the_button_off(view, monkeypatch):
 
 
 def test_the_run_before_is_the_last_one_that_was_trained(view):
-    for part in ("positions", "scaling", "scaling"):
+    for part in ("positions", "scaling"):
         view.controls["part"].value = part
         view.buttons["Train"].click()
     assert view.words.value.startswith("Without scaling, ")
     assert "Before: Without positions" in view.words.value
+
+
+def test_train_without_a_change_says_so_and_trains_nothing(view, monkeypatch):
+    monkeypatch.setattr(training, "train_short", None)
+    view.buttons["Train"].click()
+    assert view.words.value.startswith("This is the run in the picture: change a setting")
 
 
 def test_a_divergence_is_one_sentence_and_the_button_comes_back(view, monkeypatch):

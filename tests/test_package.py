@@ -21,6 +21,7 @@ IMPORTS = {  # what each module may import of the others
     "transformer": {"attention"},
     "data": set(),
     "ablation": {"attention", "transformer", "data", "training", "translation"},
+    "train": {"attention", "transformer", "data", "training", "translation", "progress"},
     "training": {"attention", "transformer", "data", "progress"},
     "translation": {"attention", "transformer", "data"},
     "progress": {"figures"},

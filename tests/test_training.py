@@ -774,63 +774,22 @@ def test_the_type_of_the_weights_is_kept(tmp_path):
     assert loaded.decoder.dense.weight.dtype == torch.bfloat16
 
 
-# Warm-up --------------------------------------------------------------------------------------
+# The schedule ---------------------------------------------------------------------------------
 
 
-def sgd_steps(optimizer: torch.optim.SGD, num_steps: int, before=lambda step: None) -> list[float]:
-    """How far each step moves the one weight, whose gradient is 1."""
-    [weight], taken = optimizer.param_groups[0]["params"], []
-    for step in range(num_steps):
-        before(step)
-        weight.grad = torch.ones(1)
-        place = weight.item()
-        optimizer.step()
-        taken.append(place - weight.item())
-    return taken
+def test_the_learning_rate_rises_evenly_to_its_full_size_and_falls_evenly_to_nothing():
+    shares = [d2l.rise_and_fall(step, 12, 4) for step in range(13)]
+    assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8,
+                                    2 / 8, 1 / 8, 0])  # fmt: skip
+    assert [d2l.rise_and_fall(step, 4, 0) for step in range(4)] == [1, 3 / 4, 2 / 4, 1 / 4]
 
 
-@pytest.fixture
-def sgd() -> torch.optim.SGD:
-    return torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
-
-
-@pytest.mark.parametrize("num_steps", [1, 2, 5])
-def test_the_learning_rate_rises_evenly_and_then_stays(sgd, num_steps):
-    d2l.warm_up(sgd, num_steps)
-    expected = [0.5 * min(1, (i + 1) / num_steps) for i in range(8)]
-    assert sgd_steps(sgd, 8) == pytest.approx(expected)
-
-
-def test_a_learning_rate_set_during_the_warm_up_is_the_full_size(sgd):
-    def halve(step: int) -> None:
-        assert sgd.param_groups[0]["lr"] == (0.5 if step < 3 else 0.25)
-        if step == 2:
-            sgd.param_groups[0]["lr"] = 0.25
-
-    d2l.warm_up(sgd, 4)
-    expected = [0.5 / 4, 0.5 * 2 / 4, 0.25 * 3 / 4, 0.25, 0.25, 0.25]
-    assert sgd_steps(sgd, 6, halve) == pytest.approx(expected)
-
-
-def test_training_after_a_warm_up_never_exceeds_the_rate_asked_for():
-    net, data_iter, _, tgt_vocab = make_all()
-    history = d2l.History(optimizer=torch.optim.Adam(net.parameters(), lr=0.1))
-    d2l.warm_up(history.optimizer, 3)
-    rates = []
-    history.optimizer.register_step_pre_hook(
-        lambda *_: rates.append(history.optimizer.param_groups[0]["lr"])
-    )
-    d2l.train_seq2seq(net, data_iter, 0.01, 2, tgt_vocab, CPU, history=history)
-    d2l.train_seq2seq(net, data_iter, 0.02, 1, tgt_vocab, CPU, history=history)
-    num_steps = len(list(data_iter))
-    full = [0.01] * 2 * num_steps + [0.02] * num_steps
-    assert rates == pytest.approx([lr * min(1, (i + 1) / 3) for i, lr in enumerate(full)])
-
-
-@pytest.mark.parametrize("num_steps", [0, -3, 2.5])
-def test_a_warm_up_of_no_steps_is_refused(sgd, num_steps):
-    with pytest.raises(ValueError, match=f"num_steps is {num_steps}; it must be a whole number, 1"):
-        d2l.warm_up(sgd, num_steps)
+@pytest.mark.parametrize(
+    ("step", "num_steps", "warm_up"), [(-1, 4, 1), (5, 4, 1), (0, 4, 4), (0, 4, -1)]
+)
+def test_a_step_that_there_is_not_has_no_learning_rate(step, num_steps, warm_up):
+    with pytest.raises(ValueError, match=f"step {step} of {num_steps} with a warm-up of {warm_up}"):
+        d2l.rise_and_fall(step, num_steps, warm_up)
 
 
 # The translator that is trained once ----------------------------------------------------------
@@ -1004,3 +963,43 @@ def test_the_translator_is_trained_where_it_is_asked_to(tmp_path, small_recipe, 
     """A device that computes nothing tells that it was asked."""
     with pytest.raises((NotImplementedError, RuntimeError), match=r"(?i)meta"):
         d2l.ready_translator(2, tmp_path, "meta")
+
+
+# One step -------------------------------------------------------------------------------------
+
+
+def test_a_step_returns_the_loss_before_it_and_the_real_tokens():
+    net, [batch, *_], _, tgt_vocab = make_all()
+    X, X_valid_len, Y, Y_valid_len = batch
+    bos = torch.full_like(Y[:, :1], tgt_vocab["<bos>"])
+    logits, _ = net(X, torch.cat([bos, Y[:, :-1]], dim=1), X_valid_len)
+    expected = d2l.MaskedSoftmaxCELoss()(logits, Y, Y_valid_len).sum()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    losses, num_tokens = d2l.train_step(net, batch, optimizer, tgt_vocab, CPU)
+    torch.testing.assert_close(losses, expected.detach())
+    assert not losses.requires_grad
+    assert num_tokens == Y_valid_len.sum()
+
+
+@pytest.mark.parametrize(
+    ("other", "times"),
+    [
+        ({}, 1),
+        ({"num_tokens": torch.tensor(1e4)}, None),
+        ({"loss": lambda *args: 3 * ce(*args)}, 3),
+    ],
+)
+def test_a_step_takes_another_loss_and_divides_by_another_number(other, times, monkeypatch):
+    monkeypatch.setattr(training, "grad_clipping", lambda net, theta: None)
+    grads = []
+    for arguments in ({}, other):
+        net, [batch, *_], _, tgt_vocab = make_all()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
+        d2l.train_step(net, batch, optimizer, tgt_vocab, CPU, **arguments)
+        grads.append(net.decoder.dense.weight.grad)
+    times = times or batch[3].sum() / 1e4
+    torch.testing.assert_close(grads[1], times * grads[0])
+
+
+def ce(*args):
+    return d2l.MaskedSoftmaxCELoss()(*args)

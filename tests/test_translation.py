@@ -671,3 +671,16 @@ def test_a_net_that_scores_with_nan_says_so():
 def test_corpus_bleu_wants_a_list_of_strings(hypotheses):
     with pytest.raises(TypeError, match="must be a list of strings"):
         d2l.corpus_bleu(hypotheses, ["va !"])
+
+
+def test_chrf_is_sacrebleu_s_with_all_references_and_forgives_an_ending():
+    from sacrebleu.metrics import CHRF
+
+    texts = ["elle est grand .", "il dort ."]
+    references = [["elle est grande .", "elle est haute ."], "il dort ."]
+    streams = [["elle est grande .", "il dort ."], ["elle est haute .", None]]
+    assert d2l.corpus_chrf(texts, references) == CHRF().corpus_score(texts, streams).score
+    assert 80 < d2l.corpus_chrf(texts, references) < 100
+    assert d2l.corpus_chrf(["Il dort."], ["il dort ."]) == pytest.approx(100)
+    with pytest.raises(ValueError, match="each hypothesis needs its reference"):
+        d2l.corpus_chrf(texts, references[:1])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import base64
 import html
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from numbers import Integral, Real
+from unicodedata import east_asian_width
 
 import ipywidgets as widgets
 from matplotlib.axes import Axes
@@ -22,6 +26,8 @@ class Explorer(widgets.VBox):
               sentence is shown to the reader
     buttons   for each label what a press does with the view: most set a control
     controls  for each setting its control, whose value is the default
+
+    `picture` is what is shown, and `settings` are those that made it, also after a mistake.
     """
 
     def __init__(
@@ -49,8 +55,9 @@ class Explorer(widgets.VBox):
 
     def redraw(self, change=None) -> None:
         """Put the picture of the present settings in place of the last, or say what is wrong."""
+        settings = {name: control.value for name, control in self.controls.items()}
         try:
-            picture = self.draw(**{name: control.value for name, control in self.controls.items()})
+            picture = self.draw(**settings)
             png = picture.png(sharpness=1.5)  # twice the dots would take a third longer
         except Exception as error:
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
@@ -58,7 +65,7 @@ class Explorer(widgets.VBox):
                 f"<b>⚠ {html.escape(kind + str(error))}</b> (The picture is the last.)"
             )
             raise
-        self.picture = picture
+        self.picture, self.settings = picture, settings
         line = html.escape(picture.description)
         width, height = picture.screen_size
         self.image.value = (  # decoded before it is shown: no flicker
@@ -68,11 +75,20 @@ class Explorer(widgets.VBox):
         )
         self.words.value = line
 
+    @contextmanager
+    def held(self, name: str) -> Iterator[widgets.ValueWidget]:
+        """A control, to be set without a redraw where the change of another brings one anyway."""
+        control = self.controls[name]
+        control.unobserve(self.redraw, names="value")
+        try:
+            yield control
+        finally:
+            control.observe(self.redraw, names="value")
+
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""
-        line = textwrap.fill(self.picture.description, round(12 * self.picture.get_figwidth()))
-        self.picture.supxlabel(line, size="medium")
-        data, metadata = self.picture._repr_mimebundle_()
+        with captioned(self.picture) as picture:
+            data, metadata = picture._repr_mimebundle_()
         return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
 
 
@@ -99,12 +115,63 @@ def panels(
     return picture, axes
 
 
-def label_cells(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
+@contextmanager
+def captioned(picture: Picture) -> Iterator[Picture]:
+    """The picture with its description below it for a while, on three lines at most."""
+    line = textwrap.fill(
+        picture.description,
+        round(12 * picture.get_figwidth()),
+        max_lines=3,
+        placeholder=" …",
+    )
+    place = {"x": 0.5, "y": 0.01, "ha": "center", "va": "bottom"}
+    text = picture.text(s=line, **place, size="medium", parse_math=False)
+    try:
+        yield picture
+    finally:
+        text.remove()
+
+
+def shorten(text: str, room: int = 11) -> str:
+    """A text of a reader's as it is drawn: cut with "…" where it is longer than so many letters.
+
+    A Chinese letter takes the room of two. Counting is faster than `Picture.fit`, which measures.
+    """
+    ends = list(accumulate(2 if east_asian_width(letter) in "WF" else 1 for letter in text))
+    if not text or ends[-1] <= room:
+        return text
+    return text[: sum(end < room for end in ends)] + "…"
+
+
+def write_words(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
     """Write the words beside a heat map: as ticks they would take three times as long to draw."""
     axes.set(xticks=[], yticks=[])
-    for j, word in enumerate(keys):
-        axes.text(j, len(queries) - 0.35, word, ha="center", va="top", rotation=90)
-    for i, word in enumerate(queries):
-        axes.text(-0.65, i, word, ha="right", va="center_baseline")
+    look = {"parse_math": False}
+    below, beside = axes.get_xaxis_transform(), axes.get_yaxis_transform()
+    for j, word in enumerate(map(shorten, keys)):
+        axes.text(j, -0.025, word, ha="center", va="top", rotation=90, transform=below, **look)
+    for i, word in enumerate(map(shorten, queries)):
+        axes.text(-0.025, i, word, ha="right", va="center_baseline", transform=beside, **look)
+
+
+def label_cells(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None:
+    """Write the words beside a heat map, and what they are."""
+    write_words(axes, keys, queries)
     axes.set_xlabel("keys", labelpad=43)
     axes.set_ylabel("queries", labelpad=51)
+
+
+def check_setting(name: str, value: object, allowed: Sequence) -> None:
+    """Raise ValueError unless a setting is one of these: a range of whole numbers, or a list."""
+    if type(value) is bool or not isinstance(value, (Integral, str)) or value not in allowed:
+        choice = f"one of {', '.join(map(repr, allowed))}"
+        if isinstance(allowed, range):
+            kind = "an even" if allowed.step == 2 else "a whole"
+            choice = f"{kind} number in {allowed[0]} ... {allowed[-1]}"
+        raise ValueError(f"{name} must be {choice}, but is {value!r}")
+
+
+def check_number(name: str, value: object, least: float, most: float) -> None:
+    """Raise ValueError unless a setting is a number between these two."""
+    if not isinstance(value, Real) or not least <= value <= most:  # NaN is not
+        raise ValueError(f"{name} must be a number in {least:g} ... {most:g}, but is {value!r}")

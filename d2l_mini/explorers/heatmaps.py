@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,8 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from d2l_mini.data import preprocess_nmt
-from d2l_mini.explorers.base import Explorer, panels
+from d2l_mini.explorers.base import (
+    Explorer,
+    captioned,
+    check_setting,
+    panels,
+    shorten,
+    write_words,
+)
+from d2l_mini.explorers.prediction import read_source
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.training import LEARNING_RATES, Translator, ready_translator
 from d2l_mini.translation import Translation, attention_maps, translate
@@ -65,8 +71,10 @@ def draw_attention(
     line      "row" or "column": which of the two is framed
     word      the number of that row or column, from 1
 
-    Raises ValueError if the sentence is empty or too long, or there is no such layer, head or word.
+    Raises ValueError if the sentence is empty or too long, or there is no such kind, layer, head,
+    step, line or word.
     """
+    check_setting("step", step, range(1, translator.num_steps + 1))
     return draw_map(read_sentence(translator, sentence), kind, layer, head, step, line, word)
 
 
@@ -75,16 +83,9 @@ def read_sentence(translator: Translator, sentence: str) -> Translation:
 
     Raises ValueError if the sentence is empty or longer than the translator reads.
     """
-    net, src_vocab, tgt_vocab, num_steps = translator
-    length = len(preprocess_nmt(sentence).split())
-    if not 1 <= length < num_steps:
-        raise ValueError(
-            f"the sentence has {length} tokens, but the model reads 1 to {num_steps - 1}"
-        )
-    device = next(net.parameters()).device
-    [result] = translate(
-        net, [sentence], src_vocab, tgt_vocab, num_steps, device, save_attention_weights=True
-    )
+    net, *settings = translator
+    device = read_source(translator, sentence)[0].device
+    [result] = translate(net, [sentence], *settings, device, save_attention_weights=True)
     return result
 
 
@@ -98,26 +99,28 @@ def draw_map(
     word: int,
 ) -> Picture:
     """As `draw_attention`, for a sentence that is translated already."""
+    check_setting("kind", kind, list(MAPS))
+    check_setting("line", line, ("row", "column"))
     field, rows, columns, *captions = MAPS[kind]
     rows, columns = getattr(result.attention, rows), getattr(result.attention, columns)
     weights = choose_head(getattr(result.attention, field), layer, head)
     words, others = (rows, columns) if line == "row" else (columns, rows)
-    if not 1 <= word <= len(words):
-        raise ValueError(f"there is no {line} {word}: this map has {len(words)} {line}s")
+    check_setting(f"the {line}", word, range(1, len(words) + 1))
     if field != "encoder":
         weights[step:] = torch.nan
     if field == "decoder":
         weights[torch.ones_like(weights).triu(1).bool()] = torch.nan
     numbers = weights[word - 1] if line == "row" else weights[:, word - 1]
     picture, (left, right) = panels(
-        2, 2.6, 2.6, wspace=1.75, left=1.35, right=0.55, bottom=1.75, top=0.35
+        2, 2.6, 2.6, wspace=1.75, left=1.45, right=0.55, bottom=1.75, top=0.35
     )
     draw_heat(left, weights, rows, columns, captions)
     corner = (-0.5, word - 1.5) if line == "row" else (word - 1.5, -0.5)
     size = (len(columns), 1) if line == "row" else (1, len(rows))
     left.add_patch(Rectangle(corner, *size, fill=False, ec=COLORS[0], lw=2.5, clip_on=False))
     draw_numbers(right, numbers, others)
-    right.set_title(f"{line} {word}: {words[word - 1]}", size="medium", parse_math=False)
+    title = f"{line} {word}: {shorten(words[word - 1])}"
+    right.set_title(title, size="medium", parse_math=False)
     unknown = f" Unknown to the model: {', '.join(result.unknown)}." if result.unknown else ""
     picture.description = (
         f"Translation: '{result.text}'. {kind.capitalize()}, layer {layer}, {name_head(head)}: "
@@ -132,12 +135,10 @@ def choose_head(weights: Tensor, layer: int, head: int | str) -> Tensor:
     Raises ValueError where there is no such layer or head.
     """
     layers, heads = weights.shape[:2]
-    if not 1 <= layer <= layers:
-        raise ValueError(f"there is no layer {layer}: the model has {layers}")
+    check_setting("layer", layer, range(1, layers + 1))
+    check_setting("head", head, [MEAN, *range(1, heads + 1)])
     if head == MEAN:
         return weights[layer - 1].mean(dim=0)
-    if not 1 <= head <= heads:
-        raise ValueError(f"there is no head {head}: the model has {heads}")
     return weights[layer - 1, head - 1].clone()
 
 
@@ -158,11 +159,7 @@ def draw_heat(
     image = axes.imshow(weights.numpy(), cmap="Reds", vmin=0, vmax=1, aspect="auto")
     y, x = weights.isnan().nonzero().T.tolist()
     axes.scatter(x, y, s=9, marker=".", color="0.45")
-    axes.set(xticks=[], yticks=[])
-    for j, word in enumerate(columns):
-        axes.text(j, len(rows) - 0.35, word, ha="center", va="top", rotation=90, parse_math=False)
-    for i, word in enumerate(rows):
-        axes.text(-0.65, i, word, ha="right", va="center_baseline", parse_math=False)
+    write_words(axes, columns, rows)
     picture, (x, y, wide, high) = axes.figure, axes.get_position().bounds
     width = picture.get_figwidth()
     picture.text(0.14 / width, y + high / 2, captions[0], rotation=90, ha="center", va="center")
@@ -177,7 +174,7 @@ def draw_numbers(axes: Axes, numbers: Tensor, words: Sequence[str]) -> None:
     axes.set(xlim=(0, 1), ylim=(len(words) - 0.5, -0.5), yticks=[], xticks=(0, 0.5, 1))
     axes.set_xlabel("weight")
     for i, (number, word) in enumerate(zip(numbers.tolist(), words, strict=True)):
-        axes.text(-0.03, i, word, ha="right", va="center_baseline", parse_math=False)
+        axes.text(-0.03, i, shorten(word), ha="right", va="center_baseline", parse_math=False)
         if number == number:  # not NaN
             axes.text(1.03, i, f"{number:.2f}", va="center_baseline")
 
@@ -196,13 +193,12 @@ def say_numbers(
 
 def save_picture(view: Explorer) -> None:
     """Write the picture and its line as a PNG into the working folder, and say how it is named."""
-    settings = {name: control.value for name, control in view.controls.items()}
-    kind = settings.get("kind", "cross-attention").replace(" ", "-")
-    path = Path(f"{kind}-layer-{settings['layer']}-head-{settings['head']}.png")
-    line = textwrap.fill(view.picture.description, round(12 * view.picture.get_figwidth()))
-    view.picture.supxlabel(line, size="medium")
+    shown = view.settings  # which the controls are not, after a mistake
+    kind = shown.get("kind", "cross-attention").replace(" ", "-")
+    path = Path(f"{kind}-layer-{shown['layer']}-head-{shown['head']}.png")
     try:
-        path.write_bytes(view.picture.png())
+        with captioned(view.picture) as picture:
+            path.write_bytes(picture.png())
     except OSError as error:
         view.words.value = (
             f"<b>⚠ {path} could not be written ({error.strerror}): start Jupyter in a folder that "
@@ -240,9 +236,8 @@ def explore_attention(translator: Translator | None = None) -> Explorer:
     word = controls["word"]
 
     def offer(change) -> None:
-        word.unobserve(view.redraw, names="value")  # the view itself draws for this change
-        offer_words(controls, read)
-        word.observe(view.redraw, names="value")
+        with view.held("word"):
+            offer_words(controls, read)
 
     for name in ("sentence", "kind", "line"):
         controls[name].observe(offer, names="value")  # before the view does: it finds the words
@@ -321,13 +316,12 @@ def follow_sentence(translators: Sequence[Translator], sentence: str) -> Course:
 def draw_course(course: Course, epoch: int, layer: int, head: int | str) -> Picture:
     """As `draw_epochs`, for a sentence that was followed already."""
     last = len(course.weights) - 1
-    if not 0 <= epoch <= last:
-        raise ValueError(f"epoch is {epoch}, but there are epochs 0 to {last}")
+    check_setting("epoch", epoch, range(last + 1))
     maps = torch.stack([choose_head(weights, layer, head) for weights in course.weights])
     spread = torch.special.entr(maps).sum(dim=-1).exp().mean(dim=1)  # (epochs,)
     weights = maps[epoch]
     picture, (left, right) = panels(
-        2, 2.6, 2.6, wspace=1.3, left=1.35, right=0.3, bottom=1.75, top=0.35
+        2, 2.6, 2.6, wspace=1.3, left=1.45, right=0.3, bottom=1.75, top=0.35
     )
     draw_heat(left, weights, course.outputs, course.source, MAPS["cross-attention"][3:])
     best = weights.argmax(dim=1).tolist()

@@ -19,7 +19,13 @@ from d2l_mini.attention import (
     merge_heads,
     split_heads,
 )
-from d2l_mini.explorers.base import Explorer, label_cells, panels
+from d2l_mini.explorers.base import (
+    Explorer,
+    check_number,
+    check_setting,
+    label_cells,
+    panels,
+)
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 
@@ -41,7 +47,16 @@ __all__ = [
 
 
 def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
-    """The scores of eight random keys of this width for one query, and their softmax."""
+    """The scores of eight random keys of this width for one query, and their softmax.
+
+    width        of the vectors, from 1 to 1024
+    temperature  what the scores are divided by, from 0.01 to 100
+    scaled       whether they are divided by the root of the width as well
+
+    Raises ValueError if the width or the temperature lies outside.
+    """
+    check_setting("width", width, range(1, 1025))
+    check_number("temperature", temperature, 0.01, 100)
     vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width]
     scores = vectors[1:] @ vectors[0] / temperature
     if scaled:
@@ -55,9 +70,9 @@ def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
     right.set_ylim(0, 1)
     slope = torch.diag(weights) - torch.outer(weights, weights)
     picture.description = (
-        f"{width} numbers a vector, temperature {temperature:.2g}, "
+        f"{width} numbers a vector, temperature {temperature:.3g}, "
         f"{'divided' if scaled else 'not divided'} by the root of the width: the scores' standard "
-        f"deviation is {scores.std():.2f}, the largest weight {weights.max():.2f}, the largest "
+        f"deviation is {scores.std():.2f}, the largest weight {weights.max():.3f}, the largest "
         f"slope of a weight {slope.abs().max():.2g}."
     )
     return picture
@@ -81,6 +96,7 @@ SOURCE = ("the", "red", "car", "stops", "here", ".")
 TARGET = ("la", "voiture", "rouge", "s'arrête", "ici", ".")
 CAUSAL = causal_lens(1, len(TARGET), 0, torch.device("cpu"))
 MARKS = {"padding": "x", "later step": CARETLEFT, "not there yet": "."}
+DECODER_MASKS = ("causal", "padding", "both")
 
 
 def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Picture:
@@ -88,7 +104,10 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
 
     source, target  the valid lengths of the batch, as typed
     sentence        which of the batch is shown, from 1
-    decoder_mask    of the decoder's self-attention: "causal", "padding" or "both"
+    decoder_mask    of the decoder's self-attention: one of DECODER_MASKS
+
+    Raises ValueError if a length is none, the lengths do not pair up, or there is no such sentence
+    or mask.
     """
     source_lens = read_lens(source, len(SOURCE), "source lengths")
     target_lens = read_lens(target, len(TARGET), "target lengths")
@@ -97,8 +116,8 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
             f"each sentence needs two lengths, but there are {len(source_lens)} source lengths and "
             f"{len(target_lens)} target lengths"
         )
-    if sentence > len(source_lens):
-        raise ValueError(f"there is no sentence {sentence}: the batch has {len(source_lens)}")
+    check_setting("sentence", sentence, range(1, len(source_lens) + 1))
+    check_setting("decoder_mask", decoder_mask, DECODER_MASKS)
     reads, writes = source_lens[sentence - 1], target_lens[sentence - 1]
     read, written = padded(SOURCE, reads), padded(TARGET, writes)
     in_source = {"padding": hidden(torch.tensor([reads]))}
@@ -127,7 +146,7 @@ def read_lens(text: str, steps: int, name: str) -> list[int]:
     """Lengths out of what was typed, such as "3, 5"; ValueError says what is wrong."""
     try:
         lens = [int(part) for part in text.replace(",", " ").split()]
-    except ValueError:
+    except (AttributeError, ValueError):
         raise ValueError(f"{name} must be whole numbers such as 3, 5, but are {text!r}") from None
     if not lens or min(lens) < 0 or max(lens) > steps:
         raise ValueError(f"{name} must be numbers in 0 ... {steps}, but are {text!r}")
@@ -193,7 +212,7 @@ def explore_masks() -> Explorer:
         target=widgets.Text("6, 3, 5", description="target lengths"),
         sentence=widgets.Dropdown(options=[1, 2, 3], value=2, description="show sentence"),
         decoder_mask=widgets.Dropdown(
-            options=["causal", "padding", "both"], value="causal", description="decoder's mask"
+            options=DECODER_MASKS, value="causal", description="decoder's mask"
         ),
     )
 
@@ -218,8 +237,11 @@ MADE = {
 def draw_shapes(batch: int, steps: int, width: int, heads: int) -> Picture:
     """The shape and the size of every tensor when a batch attends to itself.
 
-    Raises ValueError if the heads do not divide the width, and names the nearest that do.
+    Raises ValueError if a number lies outside 1 ... 1024, or the heads do not divide the width, and
+    then names the nearest that do.
     """
+    for name, value in {"batch": batch, "steps": steps, "width": width, "heads": heads}.items():
+        check_setting(name, value, range(1, 1025))
     check_divides(width, heads)
     with torch.device("meta"):  # shapes without numbers: nothing is computed
         attention = MultiHeadAttention(width, heads).eval()
@@ -273,7 +295,7 @@ def trace_shapes(attention: MultiHeadAttention, X: Tensor) -> dict[str, torch.Si
 
 def check_divides(width: int, heads: int) -> None:
     """Raise ValueError where the heads do not divide the width, and name the nearest that do."""
-    if heads > 0 and width % heads:  # of none MultiHeadAttention says what is wrong
+    if width % heads:
         divisors = [number for number in range(1, width + 1) if width % number == 0]
         below = max(number for number in divisors if number < heads)
         nearest = " or ".join(str(n) for n in (below, *[n for n in divisors if n > heads][:1]))
@@ -303,19 +325,16 @@ def draw_positions(position: int, other: int, width: int, base: float) -> Pictur
     """The vectors of two positions, and how alike two positions are at each distance.
 
     position, other  the two positions, from 0
-    width            the number of units; must be even
+    width            the number of units, even, up to 1024
     base             the frequency of pair j is base^(-2j / width); the paper takes 10000
 
-    Raises ValueError if a position lies outside 0 ... 127, the width is odd or below 2, or the
-    base is below 1.
+    Raises ValueError if a position lies outside 0 ... 127, the width is none of these, or the base
+    lies outside 1 ... 1e9.
     """
-    for place in (position, other):
-        if not 0 <= place <= FARTHEST:
-            raise ValueError(f"position {place} lies outside 0 ... {FARTHEST}")
-    if width < 2 or width % 2:
-        raise ValueError(f"width must be an even number of units, 2 or more, but is {width}")
-    if base < 1:
-        raise ValueError(f"base must be 1 or more, but is {base:g}")
+    check_setting("position", position, range(FARTHEST + 1))
+    check_setting("other", other, range(FARTHEST + 1))
+    check_setting("width", width, range(2, 1025, 2))
+    check_number("base", base, 1, 1e9)
     frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     cosines = torch.cos(torch.arange(FARTHEST + 1)[:, None] * frequencies).mean(dim=-1)
     distance = abs(position - other)
@@ -396,10 +415,12 @@ def draw_decoder(step: int, way: str, source_len: int) -> Picture:
     step        whose row is framed, from 1
     way         "all at once", as in training, or "one by one, with cache"
     source_len  how many of the source steps are words
+
+    Raises ValueError if there is no such step, way or length.
     """
-    for name, value, most in (("step", step, len(TARGET)), ("source_len", source_len, len(SOURCE))):
-        if not 1 <= value <= most:
-            raise ValueError(f"{name} must be in 1 ... {most}, but is {value}")
+    check_setting("step", step, range(1, len(TARGET) + 1))
+    check_setting("way", way, WAYS)
+    check_setting("source_len", source_len, range(1, len(SOURCE) + 1))
     reads = ("<bos>", *TARGET[:-1])
     later, padding = hidden(CAUSAL), hidden(torch.tensor([source_len]))
     if way == "all at once":

@@ -13,11 +13,17 @@ from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
 from d2l_mini.data import build_array_nmt, preprocess_nmt
-from d2l_mini.explorers.base import Explorer, label_cells
+from d2l_mini.explorers.base import (
+    Explorer,
+    check_number,
+    check_setting,
+    shorten,
+    write_words,
+)
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
 from d2l_mini.training import Translator, ready_translator
-from d2l_mini.transformer import DecoderState, mode_restored
-from d2l_mini.translation import Beams, Translation, beam_step, next_log_probs, translate
+from d2l_mini.transformer import mode_restored
+from d2l_mini.translation import Beams, Translation, beam_steps, next_log_probs, translate
 
 __all__ = [
     "draw_beams",
@@ -31,24 +37,23 @@ __all__ = [
 CANDIDATES = 6
 
 
-def read_source(translator: Translator, sentence: str) -> list[str]:
-    """The tokens of a sentence; ValueError if there is none, or one too many."""
-    tokens, most = preprocess_nmt(sentence).split(), translator.num_steps - 1
+def read_source(translator: Translator, sentence: str) -> tuple[Tensor, Tensor]:
+    """The token ids of a sentence, (1, source steps), and how many there are, (1,).
+
+    Raises TypeError if it is no text, ValueError if it has no token, or one too many.
+    """
+    if not isinstance(sentence, str):
+        raise TypeError(f"the sentence must be a text, but is {sentence!r}")
+    net, src_vocab, _, num_steps = translator
+    tokens, most = preprocess_nmt(sentence).split(), num_steps - 1
     if not 0 < len(tokens) <= most:
         raise ValueError(
             f"the sentence has {len(tokens)} tokens, punctuation included; this translator reads "
             f"1 to {most}"
         )
-    return tokens
-
-
-def first_state(translator: Translator, tokens: list[str]) -> list[DecoderState]:
-    """The decoder's state before the first step, for one sentence."""
-    net, src_vocab, *_ = translator
     device = next(net.parameters()).device
     enc_X, enc_valid_lens = build_array_nmt([tokens], src_vocab, len(tokens) + 1)
-    enc_X, enc_valid_lens = enc_X.to(device), enc_valid_lens.to(device)
-    return net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
+    return enc_X.to(device), enc_valid_lens.to(device)
 
 
 def trace_steps(translator: Translator, sentence: str) -> tuple[Translation, Tensor]:
@@ -60,13 +65,13 @@ def trace_steps(translator: Translator, sentence: str) -> tuple[Translation, Ten
     Raises ValueError if the sentence is empty or too long.
     """
     net, src_vocab, tgt_vocab, num_steps = translator
-    tokens = read_source(translator, sentence)
-    device = next(net.parameters()).device
-    vocabs = src_vocab, tgt_vocab
+    enc_X, enc_valid_lens = read_source(translator, sentence)
+    vocabs, device = (src_vocab, tgt_vocab), enc_X.device
     [result] = translate(net, [sentence], *vocabs, num_steps, device, save_attention_weights=True)
     rows = []
     with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
-        state = first_state(translator._replace(net=net.eval()), tokens)
+        net.eval()
+        state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
         for word in result.attention.inputs:
             token = torch.tensor([[tgt_vocab[word]]], device=device)
             log_probs, state = next_log_probs(net, token, state, tgt_vocab)
@@ -91,17 +96,15 @@ def draw_step(
     """Draw a step of what `trace_steps` kept."""
     maps = result.attention
     num_heads, steps = maps.cross.shape[1], len(maps.outputs)
-    if step < 1:
-        raise ValueError(f"step is {step}, but the first is 1")
-    if not 0 <= head <= num_heads:
-        raise ValueError(f"head is {head}; it must be 1 ... {num_heads}, or 0 for their mean")
+    check_setting("step", step, range(1, translator.num_steps + 1))
+    check_setting("head", head, range(num_heads + 1))
     now = min(step, steps) - 1
     own, cross = (
         layers[-1].mean(dim=0) if head == 0 else layers[-1, head - 1]
         for layers in (maps.decoder, maps.cross)
     )
     picture = Picture((9.4, 4.35), layout="none")
-    places = (0.17, 0.18), (0.5, 0.21), (0.73, 0.21)  # left and width
+    places = (0.17, 0.18), (0.515, 0.21), (0.735, 0.21)  # left and width
     bars, left, right = (picture.add_axes((x, 0.42, width, 0.44)) for x, width in places)
     probs, ids = log_probs[now].exp().topk(CANDIDATES)
     words = translator.tgt_vocab.to_tokens(ids)
@@ -109,7 +112,7 @@ def draw_step(
     still = [""] * (steps - now - 1)
     not_read = torch.ones(steps, steps).triu(1).bool()
     read, written = maps.inputs[: now + 1] + still, maps.outputs[: now + 1] + still
-    source = [f"{word} (?)" if word in result.unknown else word for word in maps.source]
+    source = [f"{shorten(w, 7)} (?)" if w in result.unknown else w for w in maps.source]
     draw_rows(left, own.masked_fill(not_read, torch.nan), now, read, written)
     draw_rows(right, cross, now, source, [""] * steps)
     left.set(title="causal self-attention", xlabel="words read", ylabel="words written")
@@ -117,6 +120,7 @@ def draw_step(
     bar = picture.add_axes((0.95, 0.42, 0.01, 0.44))
     picture.colorbar(right.images[0], cax=bar, ticks=(0, 0.5, 1))
     line = f"{' '.join(maps.outputs[:now])} ▸ {maps.outputs[now]}"
+    line = shorten(line[::-1], 84)[::-1]  # of a long one the end
     picture.text(0.02, 0.96, line, size="large", va="center", parse_math=False)
     picture.description = describe_decoding(result, log_probs, step, words, probs, cross[now])
     return picture
@@ -126,7 +130,8 @@ def draw_candidates(axes: Axes, words: list[str], probs: list[float]) -> None:
     """Draw the likeliest next words as bars, the first, which is chosen, in another colour."""
     axes.barh(range(len(words)), probs, color=[COLORS[1], *[COLORS[0]] * (len(words) - 1)])
     for i, (word, prob) in enumerate(zip(words, probs, strict=True)):
-        axes.text(-0.03, i, f"{word}  {prob:.3f}", ha="right", va="center", parse_math=False)
+        text = f"{shorten(word)}  {prob:.3f}"
+        axes.text(-0.03, i, text, ha="right", va="center", parse_math=False)
     axes.set(xlim=(0, 1), ylim=(len(words) - 0.5, -0.5), xticks=(0, 0.5, 1), yticks=[])
     axes.set(xlabel="probability", title="the next word")
 
@@ -139,9 +144,8 @@ def draw_rows(axes: Axes, weights: Tensor, now: int, keys: list[str], queries: l
     axes.imshow(shown.numpy(), cmap="Reds", vmin=0, vmax=1, aspect="auto")
     frame = (-0.46, now - 0.46), len(keys) - 0.08, 0.92
     axes.add_patch(Rectangle(*frame, fill=False, ec=COLORS[0], linewidth=2))
-    label_cells(axes, keys, queries)
-    axes.set(xlabel="", ylabel="")
-    axes.xaxis.labelpad, axes.yaxis.labelpad = 62, 66  # beyond the words
+    write_words(axes, keys, queries)
+    axes.xaxis.labelpad, axes.yaxis.labelpad = 76, 75  # beyond the words
 
 
 def describe_decoding(
@@ -188,6 +192,12 @@ def explore_steps(
         steps = len(trace(view.controls["sentence"].value)[1])
         control.value = max(1, min(min(control.value, steps) + by, steps))
 
+    def begin(change) -> None:
+        with view.held("step") as step:
+            step.value = 1
+
+    text = widgets.Text(sentence, description="sentence")
+    text.observe(begin, names="value")  # before the view does, so that it draws the first step
     view = Explorer(
         draw,
         {
@@ -195,17 +205,13 @@ def explore_steps(
             "Back": lambda view: go(view, -1),
             "Reset": lambda view: go(view, -translator.num_steps),
         },
-        sentence=widgets.Text(sentence, description="sentence"),
+        sentence=text,
         step=widgets.IntSlider(3, 1, translator.num_steps, description="step"),
         head=widgets.Dropdown(
             options=[("mean of all", 0), *((f"{i}", i) for i in range(1, num_heads + 1))],
             value=0,
             description="head, last layer",
         ),
-    )
-    # a new sentence begins at its first step
-    view.controls["sentence"].observe(
-        lambda _: view.controls["step"].set_trait("value", 1), names="value"
     )
     return view
 
@@ -219,32 +225,22 @@ def trace_beams(
              from, its last token ("" if it had ended before), its log-probability in nats; and the
              beams at the end, (1, beams)
 
-    Raises ValueError if the sentence is empty or too long, or beam_size is below 1.
+    Raises ValueError if the sentence is empty or too long, beam_size is not in 1 ... the number of
+    words that can come next, or length_penalty not in 0 ... 10.
     """
     net, _, tgt_vocab, num_steps = translator
-    tokens = read_source(translator, sentence)
-    if beam_size < 1:
-        raise ValueError(f"beam_size is {beam_size}; it must be 1 or more")
-    steps: list[list[tuple[int, str, float]]] = []
+    source = read_source(translator, sentence)
+    check_setting("beam_size", beam_size, range(1, len(tgt_vocab) - 1))  # no <pad>, no <bos>
+    check_number("length_penalty", length_penalty, 0, 10)
     with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
-        state = first_state(translator._replace(net=net.eval()), tokens)
-        device = state[0].keys.device
-        state = [blk.select(torch.zeros(beam_size, dtype=torch.long)) for blk in state]
-        scores = torch.full((1, beam_size), -torch.inf, device=device)
-        scores[:, 0] = 0
-        beams = Beams(scores, torch.zeros_like(scores), torch.zeros_like(scores).bool())
-        last = torch.full((beam_size, 1), tgt_vocab["<bos>"], device=device)
-        while not beams.finished.all() and len(steps) < num_steps:
-            log_probs, state = next_log_probs(net, last, state, tgt_vocab)
-            had_ended = beams.finished[0].tolist()
-            beams, beam, token = beam_step(
-                beams, log_probs[None], tgt_vocab["<eos>"], length_penalty
-            )
-            state = [blk.reorder(beam[0]) for blk in state]
-            last = token.T
-            parents, words = beam[0].tolist(), tgt_vocab.to_tokens(token[0])
-            words = ["" if had_ended[i] else word for i, word in zip(parents, words, strict=True)]
-            steps.append(list(zip(parents, words, beams.scores[0].tolist(), strict=True)))
+        settings = tgt_vocab, num_steps, beam_size, length_penalty
+        grown = list(beam_steps(net.eval(), *source, *settings))
+    steps, ended = [], [False] * beam_size
+    for beams, beam, token in grown:
+        parents, words = beam[0].tolist(), tgt_vocab.to_tokens(token[0])
+        words = ["" if ended[i] else word for i, word in zip(parents, words, strict=True)]
+        steps.append(list(zip(parents, words, beams.scores[0].tolist(), strict=True)))
+        ended = beams.finished[0].tolist()
     return steps, Beams(*(field.cpu() for field in beams))
 
 
@@ -253,7 +249,7 @@ def draw_beams(
 ) -> Picture:
     """The tree of a beam search, and the ranking of what it ends with.
 
-    Raises ValueError if the sentence is empty or too long, or beam_size is below 1.
+    Raises ValueError as `trace_beams`.
     """
     return draw_search(
         trace_steps(translator, sentence)[0],
@@ -270,12 +266,14 @@ def draw_search(greedy: Translation, steps: Tree, beams: Beams, length_penalty: 
     for place, i in enumerate(order, start=1):
         score, length = float(beams.scores[0, i]), int(beams.lengths[0, i])
         texts.append(" ".join(t for t in trace_back(steps, i)[1] if t not in ("", "<eos>")))
-        rows.append(f"{place:4} {score:10.2f} {length:7} {ranks[i]:11.2f}   {texts[-1]}")
+        numbers = f"{place:4} {score:10.2f} {length:7} {ranks[i]:11.2f}"
+        rows.append(f"{numbers}   {shorten(texts[-1], 88)}")
     tree, below = 0.45 * beam_size + 0.4, 0.175 * len(rows) + 0.8  # inches; room for three lines
     high = tree + below + 0.1
     picture = Picture((9.4, high), layout="none")
     axes = picture.add_axes((0, (below + 0.1) / high, 1, tree / high))
-    draw_beam_tree(axes, steps, order[0])
+    drawn = [[(parent, shorten(token), score) for parent, token, score in step] for step in steps]
+    draw_beam_tree(axes, drawn, order[0])
     look = {"family": "monospace", "size": "small", "va": "top", "parse_math": False}
     picture.text(0.02, below / high, "\n".join(rows), **look)
     score, length = float(beams.scores[0, order[0]]), int(beams.lengths[0, order[0]])

@@ -33,7 +33,7 @@ def draw_runs(now: tuple, before: tuple | None = None) -> Picture:
         if pair is not None:
             _draw_run(left, right, i, name, pair[1], 0.0 if before is None else 0.36 * i - 0.18)
     left.set(xlabel="epoch", ylabel="nats per token", xlim=(0.7, SHORT_EPOCHS + 0.3))
-    left.set_ylim(0, max(5.5, left.get_ylim()[1]))
+    left.set_ylim(0, min(8, max(5.5, left.get_ylim()[1])))  # what diverges leaves the picture
     left.set_xticks(range(1, SHORT_EPOCHS + 1))
     left.grid(alpha=0.4)
     right.set(xlim=(-0.6, 1.6), ylim=(0, 1.1), yticks=(0, 0.5, 1), ylabel="share right")
@@ -82,7 +82,7 @@ class TrainingExplorer(Explorer):
 
     def __init__(self, **controls: widgets.ValueWidget):
         super().__init__(draw_training, {"Train": TrainingExplorer.train}, **controls)
-        self.now, self.before = (self.settings, train_short(*self.settings)), None
+        self.now = self.settings, train_short(*self.settings)
 
     @property
     def settings(self) -> tuple:
@@ -95,7 +95,8 @@ class TrainingExplorer(Explorer):
             super().redraw()
         else:
             self.words.value = html.escape(
-                f"To be trained: {_say_settings(*self.settings)}. Press Train."
+                f"To be trained: {_say_settings(*self.settings)}. Press Train. (The picture is the "
+                "last run.)"
             )
 
     def show(self, picture: Picture) -> None:
@@ -109,14 +110,20 @@ class TrainingExplorer(Explorer):
     def train(self) -> None:
         """Train the present settings, drawing after each epoch, and compare with the run before."""
         settings, button = self.settings, self.buttons["Train"]
-        before = self.before if settings == self.now[0] else self.now
+        if settings == self.now[0]:
+            self.words.value = html.escape(
+                f"This is the run in the picture: change a setting, then press Train. "
+                f"{self.picture.description}"
+            )
+            return
+        before = self.now
         button.disabled = True
         try:
             run = train_short(
                 *settings, watch=lambda losses: self.show(draw_runs((settings, losses), before))
             )
-            self.now, self.before = (settings, run), before
-            self.show(draw_runs(self.now, self.before))
+            self.now = settings, run
+            self.show(draw_runs(self.now, before))
         except Exception as error:
             known = isinstance(error, (ValueError, FloatingPointError))
             kind = "" if known else f"{type(error).__name__}: "
@@ -132,6 +139,6 @@ def explore_training() -> TrainingExplorer:
     options = [("nothing", None), *((part, part) for part in PARTS)]
     return TrainingExplorer(
         part=widgets.Dropdown(options=options, value=None, description="leave out"),
-        lr=widgets.FloatLogSlider(0.02, min=-3, max=0, step=0.1, description="learning rate"),
+        lr=widgets.FloatLogSlider(0.01, min=-3, max=0, step=0.1, description="learning rate"),
         warm=widgets.Checkbox(True, description="warm-up"),
     )

@@ -84,7 +84,7 @@ def test_a_step_says_its_numbers_and_draws_them(translator, step, head):
     assert f"Step {now + 1} of {steps} reads {maps.inputs[now]!r} and writes {first!r}" in said
     assert f"probability {best.values[0]:.3f}, before {second!r} with {best.values[1]:.3f}" in said
     total = log_probs[: now + 1].max(dim=-1).values.sum().exp()
-    assert f"so far it is {total:.3f}" in said
+    assert f"the tokens so far together have {total:.3f}" in said
     own, cross = (
         layers[-1].mean(dim=0) if head == 0 else layers[-1, head - 1]
         for layers in (maps.decoder, maps.cross)
@@ -183,6 +183,16 @@ def test_the_buttons_walk_through_the_steps(translator):
     assert "Step 1 of" in view.words.value
 
 
+def test_back_from_beyond_the_end_leads_to_the_step_before_the_last(translator):
+    sentence = "She likes the red car."
+    steps = len(prediction.trace_steps(translator, sentence)[1])
+    assert steps < translator.num_steps
+    view = prediction.explore_steps(translator, sentence)
+    view.controls["step"].value = translator.num_steps
+    view.buttons["Back"].click()
+    assert f"Step {steps - 1} of {steps}" in view.words.value
+
+
 def test_a_change_draws_once_and_a_new_sentence_begins_at_its_first_step(translator, monkeypatch):
     view = prediction.explore_steps(translator, "I see Paul.")
     drawn, draw = [], view.draw
@@ -196,7 +206,7 @@ def test_a_change_draws_once_and_a_new_sentence_begins_at_its_first_step(transla
 def test_the_views_begin_with_these_settings(translator):
     steps, beams = prediction.explore_steps(translator), prediction.explore_beams(translator)
     assert steps.settings == {"sentence": "Marie arrived at the station.", "step": 3, "head": 0}
-    sentence = "Their neighbor's car is red."
+    sentence = "His uncle's book is bad."
     assert beams.settings == {"sentence": sentence, "beam_size": 3, "length_penalty": 0.75}
 
 
@@ -235,7 +245,9 @@ def test_the_tree_ends_with_what_beam_search_returns(translator, beam_size, leng
     picture = prediction.draw_beams(translator, sentence, beam_size, length_penalty)
     words = " ".join(token for token in tokens if token != "<eos>")
     said, plain = picture.description, greedy(translator, sentence)
-    assert f"Beam of {beam_size}, length penalty {length_penalty:g}: {words!r}, prob" in said
+    settings = f"beam of {beam_size}, length penalty {length_penalty:g}"
+    source = d2l.preprocess_nmt(sentence)
+    assert said.startswith(f"{source!r}, {settings}: {words!r}, prob")
     assert f"probability {math.exp(log_prob):.3f}; log-probability {float(log_prob):.2f}" in said
     assert f"Greedy search: {plain.text!r}, probability {math.exp(plain.log_prob):.3f}" in said
 

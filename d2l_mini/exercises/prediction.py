@@ -368,6 +368,14 @@ EXERCISES = [
             ),
             (BREVITY * 3 / 4 * 1 / 3, "The exponents are missing: 1/2 for p_1 and 1/4 for p_2."),
             (
+                BREVITY * (3 / 4) ** (1 / 2) * (1 / 4) ** (1 / 4),
+                "Four tokens have three runs of two.",
+            ),
+            (
+                math.exp(1 - 4 / 3) * (2 / 3) ** (1 / 2) * (1 / 2) ** (1 / 4),
+                "The full stop is a token: four against five.",
+            ),
+            (
                 BREVITY * (3 / 5) ** (1 / 2) * (1 / 4) ** (1 / 4),
                 "The runs of the reference are counted below, five and four: it is those of the "
                 "translation, four and three.",
@@ -432,7 +440,10 @@ EXERCISES = [
     ),
     FunctionExercise(
         "6.4",
-        "each run counts as often as the most generous reference has it, and no more",
+        "each run counts as often as the most generous reference has it, and no more. Two numbers, "
+        "because a list adds them up before it divides. And a mixture gets 1, for runs of one and "
+        "of two: `mon ami est fatiguée .` against `mon ami est fatigué .` and `mon amie est "
+        "fatiguée .`",
         15,
         counted,
         (
@@ -480,7 +491,17 @@ EXERCISES = [
                 "Logits were added, as they are: only after a softmax can the second words of "
                 "different beginnings be compared.",
             ),
-            (0.912, "That is what a beam of 2 finds; greedy search keeps one beginning."),
+            (
+                0.925,
+                "So much is found with logits four times as large, or by a beam of 2: hand in the "
+                "share of greedy search, with standard normal logits.",
+            ),
+            (
+                0.669,
+                "The second softmax runs over the first words: after each first word, the ten "
+                "second words sum to 1, which is the last dimension.",
+            ),
+            (74.0, "That is in hundredths: hand in a share, from 0 to 1."),
             (
                 0.1,
                 "That is chance for the first word. The best one gives its pairs an advantage; or "

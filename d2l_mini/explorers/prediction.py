@@ -104,7 +104,8 @@ def draw_step(
         for layers in (maps.decoder, maps.cross)
     )
     picture = Picture((9.4, 4.35), layout="none")
-    bars, left, right = (picture.add_axes((x, 0.42, 0.21, 0.44)) for x in (0.17, 0.515, 0.735))
+    places = (0.17, 0.18), (0.515, 0.21), (0.735, 0.21)  # left and width
+    bars, left, right = (picture.add_axes((x, 0.42, width, 0.44)) for x, width in places)
     probs, ids = log_probs[now].exp().topk(CANDIDATES)
     words = translator.tgt_vocab.to_tokens(ids)
     draw_candidates(bars, words, probs.tolist())
@@ -161,8 +162,9 @@ def describe_decoding(
     total = log_probs[: now + 1].max(dim=-1).values.sum().exp()
     said = [
         f"Step {now + 1} of {steps} reads {maps.inputs[now]!r} and writes {maps.outputs[now]!r} "
-        f"with probability {probs[0]:.3f}, before {words[1]!r} with {probs[1]:.3f}; of all tokens "
-        f"so far it is {total:.3f}. It looks most at {maps.source[at]!r}, weight {looks[at]:.2f}."
+        f"with probability {probs[0]:.3f}, before {words[1]!r} with {probs[1]:.3f}; the tokens so "
+        f"far together have {total:.3f}. It looks most at {maps.source[at]!r}, weight "
+        f"{looks[at]:.2f}."
     ]
     if step > steps:
         end = "ended with <eos>" if result.finished else "was cut"
@@ -188,7 +190,7 @@ def explore_steps(
     def go(view: Explorer, by: int) -> None:
         control = view.controls["step"]
         steps = len(trace(view.controls["sentence"].value)[1])
-        control.value = max(1, min(control.value + by, steps))
+        control.value = max(1, min(min(control.value, steps) + by, steps))
 
     def begin(change) -> None:
         with view.held("step") as step:
@@ -275,11 +277,12 @@ def draw_search(greedy: Translation, steps: Tree, beams: Beams, length_penalty: 
     look = {"family": "monospace", "size": "small", "va": "top", "parse_math": False}
     picture.text(0.02, below / high, "\n".join(rows), **look)
     score, length = float(beams.scores[0, order[0]]), int(beams.lengths[0, order[0]])
+    source = " ".join(greedy.attention.source[:-1])
     said = (
-        f"Beam of {beam_size}, length penalty {length_penalty:g}: {texts[0]!r}, probability "
-        f"{math.exp(score):.3f}; log-probability {score:.2f} over {length} tokens to the power "
-        f"{length_penalty:g} is {ranks[order[0]]:.2f}. Greedy search: {greedy.text!r}, probability "
-        f"{math.exp(greedy.log_prob):.3f}."
+        f"{source!r}, beam of {beam_size}, length penalty {length_penalty:g}: {texts[0]!r}, "
+        f"probability {math.exp(score):.3f}; log-probability {score:.2f} over {length} tokens to "
+        f"the power {length_penalty:g} is {ranks[order[0]]:.2f}. Greedy search: {greedy.text!r}, "
+        f"probability {math.exp(greedy.log_prob):.3f}."
     )
     picture.description = " ".join([said, *say_unknown(greedy)])
     return picture
@@ -293,7 +296,7 @@ def say_unknown(result: Translation) -> list[str]:
 
 
 def explore_beams(
-    translator: Translator | None = None, sentence: str = "Their neighbor's car is red."
+    translator: Translator | None = None, sentence: str = "His uncle's book is bad."
 ) -> Explorer:
     """A sentence, the beam and the length penalty against the tree and the final ranking.
 

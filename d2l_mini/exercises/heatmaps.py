@@ -472,8 +472,8 @@ EXERCISES = [
     ),
     FunctionExercise(
         "7.2",
-        "a sum over the keys, a mean over the real queries, and nothing where a weight is 0; it lies "
-        "between 0, each row on one key, and ln n, all n keys alike",
+        "a sum over the keys, a mean over the real queries, and nothing where a weight is 0; it "
+        "lies between 0, each row on one key, and ln n, all n keys alike",
         10,
         head_entropies,
         (

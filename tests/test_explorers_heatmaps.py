@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import re
 
@@ -227,6 +228,23 @@ def test_the_words_to_choose_from_follow_the_sentence_the_kind_and_the_line(view
     assert "&lt;eos&gt; is seen by a " in view.words.value
 
 
+def test_there_are_as_many_steps_as_words_are_written_and_none_in_the_encoder(view, translators):
+    step = view.controls["step"]
+    for sentence in ("a car", SENTENCE):
+        step.value = 1
+        view.controls["sentence"].value = sentence
+        written = len(explorers.read_sentence(translators[0], sentence).attention.outputs)
+        assert step.value == step.max == written
+        assert not step.disabled
+    step.value = 2
+    view.controls["line"].value = "column"
+    assert step.value == 2
+    for kind in explorers.MAPS:
+        view.controls["kind"].value = kind
+        assert step.disabled == (kind == "encoder self-attention")
+    assert step.value == step.max
+
+
 def test_a_sentence_is_translated_once(translators, monkeypatch):
     calls = []
 
@@ -244,6 +262,7 @@ def test_a_sentence_is_translated_once(translators, monkeypatch):
 
 
 def test_a_change_draws_once(view, monkeypatch):
+    view.controls["step"].value = 2  # the next sentence sets it to its end
     drawn, draw = [], view.draw
     monkeypatch.setattr(view, "draw", lambda **settings: drawn.append(settings) or draw(**settings))
     for name, value in (("sentence", "a car"), ("line", "column"), ("word", 3), ("word", 2)):
@@ -314,9 +333,23 @@ def test_what_is_saved_is_what_is_shown_under_the_settings_that_made_it(
     assert len([*tmp_path.iterdir()]) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(view, tmp_path, monkeypatch):
+def test_a_picture_that_was_saved_is_not_overwritten(view, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cross-attention-layer-2-head-mean.png").mkdir()
+    name, saved = "cross-attention-layer-2-head-mean", []
+    for word, number in ((1, ""), (2, "-2"), (3, "-3")):
+        view.controls["word"].value = word
+        view.buttons["save as PNG"].click()
+        assert f"<b>{name}{number}.png</b>" in view.words.value
+        saved.append((tmp_path / f"{name}{number}.png").read_bytes())
+    assert len(set(saved)) == len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(view, tmp_path, monkeypatch):
+    def refuse(path, data):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(explorers.Path, "write_bytes", refuse)
     view.buttons["save as PNG"].click()
     assert "⚠ cross-attention-layer-2-head-mean.png could not be written" in view.words.value
     assert "start Jupyter in a folder that is yours" in view.words.value

@@ -91,6 +91,23 @@ def one_for_all_heads(weights, length):
     return head_entropies(weights, length).mean()
 
 
+def heads_averaged_first(weights, length):
+    """The heads are averaged, and then there is one entropy of their mean: the mean of narrow heads
+    that look elsewhere is wide. Keep a number for each head."""
+    return head_entropies(weights.mean(dim=0, keepdim=True), length)
+
+
+def keys_cut_too(weights, length):
+    """The keys are cut at `length` too: it counts queries. Each row keeps all its keys."""
+    return head_entropies(weights[:, :, :length], length)
+
+
+def not_averaged(weights, length):
+    """These are the entropies of all the rows: one number for each head is asked for, the mean of
+    its rows."""
+    return torch.special.entr(weights[:, :length]).sum(dim=2)
+
+
 def heads_with_padding(generator: torch.Generator) -> Iterator[tuple]:
     """Heads with some weights of 0, and queries of padding."""
     for shape, length in (((1, 3, 4), 2), ((2, 5, 6), 4), ((3, 6, 5), 3), ((4, 9, 10), 7)):
@@ -133,6 +150,20 @@ def still_the_step_that_reads(word, own, cross, source, inputs, outputs):
     in `outputs`."""
     t = inputs.index(word)
     return paired(inputs, own[t]), paired(source, cross[t])
+
+
+def only_own_row_mended(word, own, cross, source, inputs, outputs):
+    """The row of the decoder's own map is right, that of the cross-attention is still one step too
+    late: both rows belong to the step that writes the word."""
+    t = outputs.index(word)
+    return paired(inputs, own[t]), paired(source, cross[inputs.index(word)])
+
+
+def only_cross_row_mended(word, own, cross, source, inputs, outputs):
+    """The row of the cross-attention is right, that of the decoder's own map is still one step too
+    late: both rows belong to the step that writes the word."""
+    t = outputs.index(word)
+    return paired(inputs, own[inputs.index(word)]), paired(source, cross[t])
 
 
 def still_named_after_outputs(word, own, cross, source, inputs, outputs):
@@ -273,6 +304,19 @@ def places(cross, source, outputs):
     return cross.mean(dim=0).argmax(dim=1).tolist()[:-1]
 
 
+def as_dict(cross, source, outputs):
+    """This is a dict: a word that is written twice would have one place in it. Return a list of
+    pairs."""
+    return dict(align(cross, source, outputs))
+
+
+def places_in_outputs(cross, source, outputs):
+    """The largest weight is searched in each column, so the places that come out are places in
+    `outputs`, and here they are taken for places in `source`: search in each row."""
+    best = cross.mean(dim=0).argmax(dim=0).tolist()
+    return [(word, source[k]) for word, k in zip(outputs[:-1], best, strict=False)]
+
+
 def english_first(cross, source, outputs):
     """The pairs are right, but turned round: the word written comes first."""
     return [(e, f) for f, e in align(cross, source, outputs)]
@@ -288,6 +332,7 @@ MISALIGNED = [
     eos_written_too,
     eos_never_found,
     places,
+    as_dict,
     english_first,
 ]
 
@@ -364,6 +409,19 @@ def heads_together(weights):
     return mean_by_distance(weights).mean(dim=0)
 
 
+def distances_first(weights):
+    """The two dimensions are exchanged: the heads come first, so stack along dim=1."""
+    return mean_by_distance(weights).T
+
+
+def diagonals_of_heads(weights):
+    """These diagonals run through heads and queries, the first two dimensions, which `diagonal`
+    takes if none are named: name those of queries and keys, 1 and 2."""
+    _, queries, keys = weights.shape
+    means = [weights.diagonal(d).mean(dim=1) for d in range(1 - queries, keys)]
+    return torch.stack(means, dim=1)
+
+
 def only_backwards(weights):
     """Only keys up to the query's own step are there: without a causal mask it sees later ones too,
     up to keys - 1."""
@@ -414,7 +472,8 @@ EXERCISES = [
     ),
     FunctionExercise(
         "7.2",
-        "a sum over the keys, a mean over the real queries, and nothing where a weight is 0",
+        "a sum over the keys, a mean over the real queries, and nothing where a weight is 0; it "
+        "lies between 0, each row on one key, and ln n, all n keys alike",
         10,
         head_entropies,
         (
@@ -434,6 +493,9 @@ EXERCISES = [
             entropy_of_the_mean,
             as_spread,
             one_for_all_heads,
+            heads_averaged_first,
+            keys_cut_too,
+            not_averaged,
         ],
         inputs=heads_with_padding,
     ),
@@ -450,6 +512,8 @@ EXERCISES = [
         ),
         mistakes=[
             still_the_step_that_reads,
+            only_own_row_mended,
+            only_cross_row_mended,
             still_named_after_outputs,
             named_after_the_source,
             columns_of_the_word,
@@ -471,7 +535,7 @@ EXERCISES = [
             "for rows and places.",
             "cross.mean(dim=0).argmax(dim=1) has a place in the source for each of `outputs`.",
         ),
-        mistakes=MISALIGNED,
+        mistakes=[*MISALIGNED, places_in_outputs],
         inputs=cross_attention_maps,
     ),
     FunctionExercise(
@@ -492,6 +556,8 @@ EXERCISES = [
             by_number_of_cells,
             both_ways_together,
             heads_together,
+            distances_first,
+            diagonals_of_heads,
             only_backwards,
         ],
         inputs=several_maps,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,13 +34,19 @@ MEAN = "mean"
 # For each kind of attention: its field of AttentionMaps, the words of its rows and of its columns,
 # and what these words are.
 MAPS = {
-    "cross-attention": ("cross", "outputs", "source", "rows: words written", "columns: words read"),
+    "cross-attention": (
+        "cross",
+        "outputs",
+        "source",
+        "rows: words written",
+        "columns: English words read",
+    ),
     "decoder self-attention": (
         "decoder",
         "outputs",
         "inputs",
         "rows: words written",
-        "columns: words written before",
+        "columns: words read before",
     ),
     "encoder self-attention": (
         "encoder",
@@ -191,11 +198,17 @@ def say_numbers(
     return f"{word} is read at step {place}, and {step} is the last so far."
 
 
+def free_path(name: str) -> Path:
+    """A PNG of this name in the working folder, or with -2, -3 ... where there is one already."""
+    numbered = (Path(f"{name}-{number}.png") for number in count(2))
+    return next(path for path in chain([Path(f"{name}.png")], numbered) if not path.exists())
+
+
 def save_picture(view: Explorer) -> None:
     """Write the picture and its line as a PNG into the working folder, and say how it is named."""
     shown = view.settings  # which the controls are not, after a mistake
     kind = shown.get("kind", "cross-attention").replace(" ", "-")
-    path = Path(f"{kind}-layer-{shown['layer']}-head-{shown['head']}.png")
+    path = free_path(f"{kind}-layer-{shown['layer']}-head-{shown['head']}")
     try:
         with captioned(view.picture) as picture:
             path.write_bytes(picture.png())
@@ -233,11 +246,13 @@ def explore_attention(translator: Translator | None = None) -> Explorer:
         "line": widgets.Dropdown(options=["row", "column"], description="show"),
         "word": widgets.Dropdown(options=[1], description="of"),  # its words come below
     }
-    word = controls["word"]
+    step, word = controls["step"], controls["word"]
 
     def offer(change) -> None:
-        with view.held("word"):
+        with view.held("step"), view.held("word"):
             offer_words(controls, read)
+            if change["owner"] is not controls["line"]:
+                step.value = step.max
 
     for name in ("sentence", "kind", "line"):
         controls[name].observe(offer, names="value")  # before the view does: it finds the words
@@ -250,12 +265,17 @@ def explore_attention(translator: Translator | None = None) -> Explorer:
 def offer_words(
     controls: Mapping[str, widgets.ValueWidget], read: Callable[[str], Translation]
 ) -> None:
-    """Let the reader choose among the rows or the columns of the map, from the same place on."""
+    """Let the reader choose among the rows or the columns of the map, from the same place on.
+
+    There are as many steps as words are written; the encoder has none.
+    """
     try:
         maps = read(controls["sentence"].value).attention
     except ValueError:  # the view says it
         return
-    _, rows, columns, *_ = MAPS[controls["kind"].value]
+    field, rows, columns, *_ = MAPS[controls["kind"].value]
+    controls["step"].max = len(maps.outputs)
+    controls["step"].disabled = field == "encoder"
     words = getattr(maps, rows if controls["line"].value == "row" else columns)
     place = controls["word"].index
     controls["word"].options = [(f"{i} {word}", i) for i, word in enumerate(words, start=1)]

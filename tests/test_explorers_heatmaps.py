@@ -136,7 +136,7 @@ def test_the_words_the_bars_and_the_numbers_stand_where_they_belong(translators)
         translators[0], SENTENCE, "decoder self-attention", 2, 3, 10, "row", 4
     )
     left, right, _ = picture.axes
-    assert left.get_title() == "columns: words written before"
+    assert left.get_title() == "columns: words read before"
     assert [text.get_text() for text in picture.texts] == ["rows: words written"]
     below = [text.get_text() for text in left.texts if text.get_rotation() == 90]
     beside = [text.get_text() for text in left.texts if text.get_rotation() == 0]

@@ -24,6 +24,8 @@ class Explorer(widgets.VBox):
     controls  for each setting its control, whose value is the default
     """
 
+    _ipython_display_ = None  # ipywidgets 7, which Colab has, would show the view alone
+
     def __init__(
         self,
         draw: Callable[..., Picture],
@@ -73,7 +75,8 @@ class Explorer(widgets.VBox):
         line = textwrap.fill(self.picture.description, round(12 * self.picture.get_figwidth()))
         self.picture.supxlabel(line, size="medium")
         data, metadata = self.picture._repr_mimebundle_()
-        return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
+        view = {"model_id": self.model_id, "version_major": 2, "version_minor": 0}
+        return {"application/vnd.jupyter.widget-view+json": view, **data}, metadata
 
 
 def panels(

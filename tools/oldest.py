@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
     pins = [pin for pin in oldest(root) if pin.partition("==")[0] not in options.newest]
+    pins.append("pyparsing<3.3")  # later ones warn of what matplotlib calls, in new processes too
     print(*pins, flush=True)
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(pins), encoding="utf-8")

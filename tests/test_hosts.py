@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote
 
 import nbformat
 import psutil
@@ -84,7 +85,8 @@ def copy_project(folder: Path, address: str | None = None) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert text.count(line := '# Repository = "https://github.com/OWNER/NAME"') == 1
+    line = '# Repository = "https://github.com/OWNER/NAME"'
+    assert text.count(line) == 1
     if address:
         text = text.replace(line, f'Repository = "{address}"')
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
@@ -117,16 +119,16 @@ def set_up(path: Path) -> nbformat.NotebookNode:
 
 
 def test_binder_asks_for_the_cpu_build_that_the_tests_have_seen():
-    [torch_] = [
-        line for line in requirements(ROOT / "binder/requirements.txt") if "torch" in line.name
-    ]
-    [ours] = [line for line in requirements(ROOT / "requirements.txt") if line.name == "torch"]
-    [pin] = torch_.specifier
+    binder, tested = (
+        {line.name: line.specifier for line in requirements(ROOT / folder / "requirements.txt")}
+        for folder in ("binder", ".")
+    )
+    [pin] = binder["torch"]
     assert pin.operator == "=="
     assert pin.version.endswith("+cpu")  # no other index has a release of this name
-    assert pin.version in ours.specifier
-    option = (ROOT / "binder/requirements.txt").read_text(encoding="utf-8")
-    assert "--extra-index-url https://download.pytorch.org/whl/cpu\n" in option
+    assert pin.version in tested["torch"]
+    text = (ROOT / "binder/requirements.txt").read_text(encoding="utf-8")
+    assert "--extra-index-url https://download.pytorch.org/whl/cpu\n" in text
 
 
 def test_binder_finds_its_files_and_a_python_that_the_package_allows():
@@ -166,9 +168,10 @@ class Server:
 
     def __init__(self, root: Path, runtime: Path):
         self.runtime = runtime
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+        options = ["--ServerApp.port=0", f"--IdentityProvider.token={self.token}"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
-            + ["--ServerApp.port=0", f"--IdentityProvider.token={self.token}"],
+            [*command, *options],
             cwd=root,
             env=os.environ | {"JUPYTER_RUNTIME_DIR": str(runtime)},
             stderr=subprocess.DEVNULL,
@@ -268,10 +271,9 @@ def test_a_notebook_and_its_server_stay_below_2_gb(server):
 
 def test_the_link_to_binder_opens_notebook_01_in_jupyterlab(server, published):
     text = (published / "README.md").read_text(encoding="utf-8")
-    [target] = re.findall(
-        r"\]\(https://mybinder\.org/v2/gh/ada/d2l-mini/HEAD\?labpath=(.*)\)", text
-    )
-    path = requests.utils.unquote(target)
+    link = r"\]\(https://mybinder\.org/v2/gh/ada/d2l-mini/HEAD\?labpath=(.*)\)"
+    [target] = re.findall(link, text)
+    path = unquote(target)
     assert path == f"notebooks/{NOTEBOOKS[0].name}"
     assert "JupyterLab" in server.ask("GET", f"lab/tree/{path}").text
     assert server.ask("GET", f"api/contents/{path}").json()["type"] == "notebook"
@@ -285,7 +287,7 @@ PRESENT = ["torch", "matplotlib", "ipywidgets", "requests", "ipykernel", "pip"]
 
 @pytest.fixture
 def colab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new virtual environment as Colab is, and the kernel `colab` in it: neither project nor path.
+    """A new virtual environment with what Colab has, and the kernel `colab` in it.
 
     What is there already is linked from this environment; what pip may fetch waits in a folder.
     """
@@ -304,13 +306,7 @@ def colab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pack(name, tmp_path / "wheels")
     kernel = tmp_path / "share/kernels/colab/kernel.json"
     kernel.parent.mkdir(parents=True)
-    command = [
-        str(Path(paths["scripts"], "python")),
-        "-m",
-        "ipykernel_launcher",
-        "-f",
-        "{connection_file}",
-    ]
+    command = [f"{paths['scripts']}/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     about = {"argv": command, "display_name": "Colab", "language": "python"}
     kernel.write_text(json.dumps(about), encoding="utf-8")
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share"))
@@ -354,9 +350,8 @@ def test_without_an_address_a_notebook_opened_alone_says_in_a_sentence_what_to_d
     for cell in cells:
         [output] = cell.outputs
         assert output.ename == "ModuleNotFoundError"
-        assert re.fullmatch(
-            r"d2l_mini is missing: [^.]* `%pip install -e \.\.`, [^.]*", output.evalue
-        )
+        sentence = r"d2l_mini is missing: [^.]* `%pip install -e \.\.`, [^.]*"
+        assert re.fullmatch(sentence, output.evalue)
 
 
 def test_with_an_address_a_notebook_opened_alone_installs_the_package_and_leaves_torch_alone(
@@ -389,3 +384,186 @@ def test_with_an_address_a_notebook_opened_alone_installs_the_package_and_leaves
         "@jupyter-widgets/controls",
         "@jupyter-widgets/output",
     }
+
+
+def test_the_package_imports_only_what_it_asks_for():
+    """And asks for little: nothing that Colab would have to replace."""
+    declared = {Requirement(line).name for line in PROJECT["dependencies"]}
+    small = {"torch", "matplotlib", "ipywidgets", "requests", "platformdirs", "sacrebleu"}
+    assert declared == small
+    comes_along = {"IPython", "numpy"}  # with ipywidgets and matplotlib
+    for path in sources("d2l_mini"):
+        names = {name.partition(".")[0] for name in imported(path)}
+        assert names <= sys.stdlib_module_names | declared | comes_along | {"d2l_mini"}, path
+
+
+# VS Code and GitHub --------------------------------------------------------------------------
+
+
+def as_colab_saves(notebook: nbformat.NotebookNode) -> None:
+    """Put in what Colab leaves in a file."""
+    widgets = {"abc": {"model_module": "@jupyter-widgets/controls", "model_name": "HTMLModel"}}
+    notebook.metadata = nbformat.from_dict(
+        {
+            "colab": {"provenance": [], "gpuType": "T4"},
+            "accelerator": "GPU",
+            "kernelspec": {"name": "python3", "display_name": "Python 3"},
+            "language_info": {"name": "python"},
+            "widgets": {"application/vnd.jupyter.widget-state+json": widgets},
+        }
+    )
+    for cell in notebook.cells:
+        cell.metadata |= {"id": "aBc"}
+        if cell.cell_type == "code":
+            cell.metadata |= {"outputId": "1", "colab": {"base_uri": "https://localhost:8080/"}}
+        for output in cell.get("outputs", []):
+            if output.output_type != "stream":
+                output.metadata |= {"needs_background": "light"}
+
+
+def as_vs_code_saves(notebook: nbformat.NotebookNode) -> None:
+    """Put in what VS Code leaves in a file."""
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"name": "python3", "language": "python", "display_name": ".venv (3.12)"},
+            "language_info": {"name": "python", "version": "3.12.1", "file_extension": ".py"},
+            "vscode": {"interpreter": {"hash": "31f2ae"}},
+        }
+    )
+    for cell in notebook.cells:
+        cell.metadata |= {"vscode": {"languageId": cell.cell_type}}
+
+
+@pytest.mark.parametrize("change", [as_colab_saves, as_vs_code_saves])
+def test_a_notebook_that_another_host_saved_is_put_in_order(project, change):
+    path = project / "notebooks" / NOTEBOOKS[0].name
+    before = path.read_bytes()
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert load_tool("notebooks").main([], project) == 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_host_finds_the_kernel_and_shows_the_file(path):
+    """By the usual names, in the present format, with nothing that needs a live kernel."""
+    notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert notebook.metadata.kernelspec.language == notebook.metadata.language_info.name == "python"
+    assert "widgets" not in notebook.metadata
+    assert set_up(path).execution_count == 1
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        shown = set(output.get("data", ()))
+        assert not {mime for mime in shown if "widget" in mime or "javascript" in mime}
+        assert not shown or shown & {"text/plain", "text/html", "image/png", "image/svg+xml"}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_cell_asks_for_typed_input(path):
+    """A notebook that runs as a test, or for a teacher, has no one to answer."""
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            assert not re.search(r"(?<![\w.])input\(", cell.source), cell.id
+
+
+# Three systems -------------------------------------------------------------------------------
+
+
+def sources(*folders: str) -> list[Path]:
+    """The Python files of folders."""
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def imported(path: Path) -> set[str]:
+    """The names of all that a file imports, but for relative imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module)
+    return names
+
+
+SOURCES = [*sources("d2l_mini", "tools"), ROOT / "conftest.py"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_text_file_is_read_and_written_in_a_stated_encoding(path):
+    """Windows takes another one unless told."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            stated = {keyword.arg for keyword in node.keywords}
+            values = [getattr(argument, "value", None) for argument in node.args]
+            as_bytes = {"rb", "wb", "ab", "r:gz"} & {str(value) for value in values}
+            text = name in ("read_text", "write_text") or (name == "open" and not as_bytes)
+            text |= name in ("run", "Popen", "check_output") and "text" in stated
+            assert not text or "encoding" in stated, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_asks_for_what_only_some_systems_have(path):
+    """Neither a module nor a function nor a place of files."""
+    assert not imported(path) & {"fcntl", "grp", "pty", "pwd", "resource", "termios", "winreg"}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("fork", "getuid", "geteuid", "killpg", "SIGKILL", "SIGALRM")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            place = re.match(r"/(dev|etc|home|opt|proc|root|tmp|usr|var)/[\w.]", node.value)
+            assert not place, f"line {node.lineno}"
+
+
+def test_windows_can_hold_every_file():
+    folders = ["binder", "d2l_mini", "notebooks", "tests", "tools"]
+    names = [str(path.relative_to(ROOT)) for name in folders for path in (ROOT / name).rglob("*")]
+    parts = {part for name in names for part in Path(name).parts}
+    bad = r'[<>:"|?*\\]|[. ]$|^(aux|con|nul|prn)(\.|$)'
+    assert not [part for part in parts if re.search(bad, part, re.I)]
+    assert len({name.lower() for name in names}) == len(names)
+
+
+# Both ends of the dependencies ---------------------------------------------------------------
+
+
+def test_the_oldest_releases_are_those_of_the_two_files():
+    pins = dict(pin.split("==") for pin in load_tool("oldest").oldest(ROOT))
+    asked = [Requirement(line) for line in PROJECT["dependencies"]]
+    asked += requirements(ROOT / "requirements.txt")
+    assert set(pins) == {line.name for line in asked if ">=" in str(line.specifier)}
+    assert set(pins) >= {"torch", "matplotlib", "jupyterlab", "nbmake"}
+    for line in asked:
+        assert line.name not in pins or pins[line.name] in line.specifier
+
+
+def workflow() -> dict:
+    """What CI does, as GitHub reads it."""
+    text = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)
+
+
+def test_ci_meets_each_system_both_pythons_and_both_ends_of_the_dependencies_weekly():
+    whole = workflow()
+    [weekly] = whole[True]["schedule"]  # to YAML, `on` is a truth value
+    assert re.fullmatch(r"\d+ \d+ \* \* \d", weekly["cron"])
+    test, elsewhere = (whole["jobs"][name]["strategy"]["matrix"] for name in ("test", "elsewhere"))
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    assert test["python"] == elsewhere["python"] == [oldest, "3.13"]
+    systems = {*elsewhere["os"], *(one["os"] for one in elsewhere["include"])}
+    assert systems == {"ubuntu-latest", "macos-latest", "windows-latest"}
+    ends = {one["dependencies"]: one["python"] for one in elsewhere["include"]}
+    assert ends == {"oldest": oldest, "newest": "3.13"}
+    for job in whole["jobs"].values():
+        names = set(job["strategy"]["matrix"]) - {"include"}
+        assert set(re.findall(r"matrix\.(\w+)", str(job))) <= names
+
+
+def test_ci_runs_the_commands_that_contributing_names():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    ran = {step.get("run") for job in workflow()["jobs"].values() for step in job["steps"]}
+    for command in "python tools/oldest.py", "python -m pytest", "bash .ci/run":
+        assert command in ran
+        assert re.search(rf"^{re.escape(command)} ", text, re.M)

@@ -16,7 +16,7 @@ import threading
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import ModuleType
@@ -66,21 +66,22 @@ def requirements(path: Path) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and line[0] not in "-#"]
 
 
-def closure(names: list[str]) -> set[str]:
+def closure(names: Iterable[str]) -> set[str]:
     """The installed packages among these, and all that they ask for in turn."""
-    found: set[str] = set()
-    waiting = [canonicalize_name(name) for name in names]
+    found: set[tuple[str, frozenset[str]]] = set()
+    waiting = [Requirement(name) for name in names]
     while waiting:
-        name = waiting.pop()
+        one = waiting.pop()
+        key = canonicalize_name(one.name), frozenset({"", *one.extras})
         with contextlib.suppress(PackageNotFoundError):
-            wanted = [] if name in found else map(Requirement, distribution(name).requires or [])
-            found.add(distribution(name) and name)
+            wanted = distribution(one.name).requires or [] if key not in found else []
+            found.add(key)
             waiting += [
-                canonicalize_name(other.name)
-                for other in wanted
-                if other.marker is None or other.marker.evaluate({"extra": ""})
+                other
+                for other in map(Requirement, wanted)
+                if not other.marker or any(other.marker.evaluate({"extra": x}) for x in key[1])
             ]
-    return found
+    return {name for name, _ in found}
 
 
 def copy_project(folder: Path, address: str | None = None) -> Path:
@@ -224,11 +225,11 @@ class Server:
         """End the server, and its kernels with it."""
         self.done.set()
         self.watcher.join()
-        try:
-            self.ask("POST", "api/shutdown")
-            self.process.wait(timeout=30)
-        finally:
-            self.process.kill()
+        top = psutil.Process(self.process.pid)
+        for process in [*top.children(recursive=True), top]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.process.wait()
 
 
 def resident(process: psutil.Process) -> int:

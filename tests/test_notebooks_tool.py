@@ -307,6 +307,18 @@ MENDED = {
         show(stream("a"), stream("b\n")),
         ", cell 3: a stream comes in pieces",
     ),
+    "a set-up that never looks for the package": (
+        put(SETUP, source="import math", metadata={"tags": ["setup"]}),
+        ", cell 3: the set-up does not get the package as it should",
+    ),
+    "a set-up that installs another package": (
+        put(
+            SETUP,
+            source=f"{tool.MISSING}    %pip install other\nimport math",
+            metadata={"tags": ["setup"]},
+        ),
+        ", cell 3: the set-up does not get the package as it should",
+    ),
     "an id used twice": (
         put(TEXT, id="c1"),
         ", cell 5: the cell has the id of an earlier one",
@@ -465,11 +477,16 @@ def test_a_text_with_the_id_of_the_row_is_not_written_over(root):
     assert len({cell.id for cell in after}) == len(after)
 
 
+def publish(root: Path, address: str = "https://github.com/ada/d2l-mini") -> None:
+    """Write the public address of the project."""
+    text = f'[project.urls]\nRepository = "{address}"\n'
+    (root / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
 @pytest.mark.parametrize("end", ["", "/", ".git"])
 def test_badges_appear_with_the_public_address(root, capsys, end):
     """Each notebook's badges open that notebook."""
-    address = f'[project.urls]\nRepository = "https://github.com/ada/d2l-mini{end}"\n'
-    (root / "pyproject.toml").write_text(address)
+    publish(root, f"https://github.com/ada/d2l-mini{end}")
     assert run(root, capsys, "--check")[0] == 1
     assert run(root, capsys)[0] == 0
     assert row(root, "03_train").split("\n\n")[1] == (
@@ -479,6 +496,60 @@ def test_badges_appear_with_the_public_address(root, capsys, end):
         "(https://mybinder.org/v2/gh/ada/d2l-mini/HEAD?labpath=notebooks%2F03_train.ipynb)"
     )
     assert run(root, capsys, "--check") == (0, ["3 notebooks in order"])
+
+
+def test_readme_gets_the_badges_of_the_first_notebook_below_its_title(root, capsys):
+    """Whoever comes by the front page begins at the beginning."""
+    publish(root)
+    fault = "README.md: the badges are missing or outdated"
+    assert f"{fault}{MENDS}" in run(root, capsys, "--check")[1]
+    assert "README.md: put in order" in run(root, capsys)[1]
+    title, badges, rest = (root / "README.md").read_text(encoding="utf-8").split("\n\n", 2)
+    assert (title, rest) == ("# Read me", "## How to\n")
+    assert badges == row(root, "01_attend").split("\n\n")[1]
+    assert run(root, capsys, "--check")[0] == 0
+
+
+def test_without_the_address_all_is_as_it_was(root, capsys):
+    """To publish can be taken back, and another address takes the place of the first."""
+    path = edit(root, put(SETUP, metadata={"tags": ["setup"]}))
+    run(root, capsys)
+    files = [root / "README.md", root / "pyproject.toml", *contents(root)]
+    before = [file.read_bytes() for file in files]
+    for name in "ada", "bob":
+        publish(root, f"https://github.com/{name}/d2l-mini")
+        assert run(root, capsys)[0] == 0
+        written = "".join(file.read_text(encoding="utf-8") for file in files[:1] + files[2:])
+        # 2 badges in README.md and in each notebook, and what the set-up installs
+        assert written.count(f"{name}/d2l-mini") == 2 * 4 + 1
+        assert f"git+https://github.com/{name}/d2l-mini" in path.read_text(encoding="utf-8")
+    files[1].write_bytes(before[1])
+    assert run(root, capsys, "--check")[0] == 1
+    assert run(root, capsys)[0] == 0
+    assert [file.read_bytes() for file in files] == before
+
+
+# The set-up
+
+
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n\n"])
+def test_set_up_without_an_address_says_in_a_sentence_what_to_do(root, capsys, monkeypatch, first):
+    """Only where the package is missing; and what must stand first does."""
+    imports = "import math\n\nimport string"
+    path = edit(root, put(SETUP, source=first + imports, metadata={"tags": ["setup"]}))
+    run(root, capsys)
+    source = v4.reads(path.read_text(encoding="utf-8")).cells[SETUP].source
+    assert source.startswith(first)
+    assert source.endswith(imports)
+    for found in None, "the package":
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name, found=found: found)
+        names: dict[str, object] = {}
+        if found:
+            exec(source, names)
+            assert "string" in names
+        else:
+            with pytest.raises(ModuleNotFoundError, match=r"^d2l_mini is missing: .* kernel$"):
+                exec(source, names)
 
 
 # Faults that only a person can mend

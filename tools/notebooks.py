@@ -7,8 +7,10 @@ Mended, and reported by --check:
     quotes      a code cell tagged `quote` holds definitions of d2l_mini, text for text
     metadata    the kernel, the language and the cells' tags stay; of an output, what an image shows
     outputs     no widget beside another representation; neighbouring pieces of a stream are one
-    navigation  the second cell links previous, contents and next, and carries the Colab and Binder
-                badges once pyproject.toml has [project.urls] Repository
+    navigation  the second cell links previous, contents and next
+    set-up      the cell tagged `setup` says what to do where the package is missing
+    publishing  once pyproject.toml has [project.urls] Repository, the second cell and README.md
+                carry the badges of Colab and Binder, and the set-up installs the package from there
     ids         no two cells share an id
     file        JSON as nbformat 4.5 writes it, in UTF-8 with LF endings
 
@@ -55,6 +57,23 @@ MAX_BYTES = 500_000
 FENCED_CODE = re.compile(r"^[\s>*+\-\d.]*(`{3,}|~{3,})[^`\n]*\n.*?(?:^[\s>]*\1|\Z)", re.M | re.S)
 CODE_OR_MATH = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|\$\$.+?\$\$|\$[^$\n]+\$", re.S)
 HEADING = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.M)
+SETUP = re.compile(
+    r"""(from\ __future__\ [^\n]*\n\s*)?               # must stay first
+        (?:from\ importlib[^\n]*\nif\ not\ find_spec[^\n]*\n(?:\ [^\n]*\n)+)?
+        (.*)                                           # what the notebook imports
+    """,
+    re.S | re.X,
+)
+MISSING = """\
+from importlib.util import find_spec
+if not find_spec("d2l_mini"):
+"""
+EXPLAIN = """\
+    raise ModuleNotFoundError("d2l_mini is missing: open this notebook in the whole project, "
+                              "run `%pip install -e ..`, and restart the kernel")
+"""
+INSTALL = "    %pip install --quiet git+https://github.com/{repository}\n"
+BADGES = re.compile(r"(?:^\[!\[Open in .*\n)+\n?", re.M)
 LINK = re.compile(
     r"""\]\(\s*<([^>]*)>                                # [text](<target>)
       | \]\(\s*((?:[^()<>\s]|\([^()\s]*\))*)            # [text](target), ![text](target)
@@ -341,7 +360,7 @@ def links(page: Page, project: Project) -> Iterator[str]:
 
 
 def badges(page: Page, project: Project) -> Iterator[str]:
-    """The lines that open the notebook in Colab and in Binder; none without a public address."""
+    """The lines that open a notebook in Colab and in Binder; none without a public address."""
     if project.repository:
         name = quote(page.path.name)
         colab = "https://colab.research.google.com"
@@ -350,6 +369,18 @@ def badges(page: Page, project: Project) -> Iterator[str]:
         labpath = f"{binder}/v2/gh/{project.repository}/HEAD?labpath=notebooks%2F{name}"
         yield f"\n[![Open in Colab]({colab}/assets/colab-badge.svg)]({github})"
         yield f"[![Open in Binder]({binder}/badge_logo.svg)]({labpath})"
+
+
+def mend_setup(page: Page, project: Project) -> Iterator[Finding]:
+    """Let the set-up begin with what to do where the package is missing."""
+    lines = INSTALL.format(repository=project.repository) if project.repository else EXPLAIN
+    for cell in page.code:
+        if "setup" in tags(cell):
+            first, imports = SETUP.fullmatch(cell.source).groups("")
+            source = f"{first}{MISSING}{lines}{imports}"
+            if cell.source != source:
+                cell.source = source
+                yield cell, "the set-up does not get the package as it should"
 
 
 def mend_ids(page: Page, project: Project) -> Iterator[Finding]:
@@ -488,7 +519,14 @@ def anchors(path: Path) -> set[str]:
     return github | {text.replace(" ", "-") for text in plain}
 
 
-MENDING: list[Step] = [mend_quotes, mend_metadata, mend_outputs, mend_navigation, mend_ids]
+MENDING: list[Step] = [
+    mend_quotes,
+    mend_metadata,
+    mend_outputs,
+    mend_navigation,
+    mend_setup,
+    mend_ids,
+]
 CHECKING: list[Step] = [
     check_quotes,
     check_repeats,
@@ -550,6 +588,31 @@ def refresh(page: Page, project: Project) -> list[str]:
     return left
 
 
+def readme(project: Project) -> tuple[Path, str, str]:
+    """The file, its text, and the text with the first notebook's badges below the title."""
+    path = project.root / "README.md"
+    text = read_text(path)
+    title, *rest = BADGES.sub("", text).split("\n\n", 1)
+    row = "\n".join(badges(next(iter(project.pages.values())), project)).lstrip()
+    return path, text, "\n\n".join([title, *filter(None, [row]), *rest])
+
+
+def check_readme(project: Project) -> list[str]:
+    """Say whether README.md has its badges."""
+    path, text, mended = readme(project)
+    fault = "the badges are missing or outdated: run `python tools/notebooks.py`"
+    return [f"{path.name}: {fault}"] if text != mended else []
+
+
+def refresh_readme(project: Project) -> list[str]:
+    """Give README.md its badges."""
+    path, text, mended = readme(project)
+    if text != mended:
+        write(path, mended)
+        print(f"{path.name}: put in order")
+    return []
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Run the tool on the project in `root`; return the exit status."""
     parser = argparse.ArgumentParser(description="Keep the notebooks in order.")
@@ -564,6 +627,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         pages = [page for path, page in project.pages.items() if path in chosen]
         work = check if options.check else refresh
         problems = [problem for page in pages for problem in work(page, project)]
+        if not options.notebooks:
+            problems += (check_readme if options.check else refresh_readme)(project)
     except NotebookError as error:
         print(error, file=sys.stderr)
         return 1

@@ -30,6 +30,8 @@ class Explorer(widgets.VBox):
     `picture` is what is shown, and `settings` are those that made it, also after a mistake.
     """
 
+    _ipython_display_ = None  # ipywidgets 7, which Colab has, would show the view alone
+
     def __init__(
         self,
         draw: Callable[..., Picture],
@@ -93,7 +95,8 @@ class Explorer(widgets.VBox):
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""
         with captioned(self.picture) as picture:
             data, metadata = picture._repr_mimebundle_()
-        return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
+        view = {"model_id": self.model_id, "version_major": 2, "version_minor": 0}
+        return {"application/vnd.jupyter.widget-view+json": view, **data}, metadata
 
 
 def panels(

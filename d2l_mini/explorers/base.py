@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,15 @@ from matplotlib.axes import Axes
 from d2l_mini.figures import Picture
 
 __all__ = ["Explorer", "label_cells", "panels"]
+
+# A slider of ipywidgets has a name for the eye alone, and says its place instead of its value.
+NAME_SLIDERS = """
+for (const slider of this.closest('.widget-vbox')?.querySelectorAll('.widget-slider') ?? []) {
+    const [name, value] = slider.querySelectorAll('.widget-label, .widget-readout')
+    const handle = slider.querySelector('[role=slider]')
+    handle.ariaLabel = value.ariaLabel = name.textContent
+    handle.ariaValueText = value.textContent
+}"""
 
 
 class Explorer(widgets.VBox):
@@ -59,14 +67,8 @@ class Explorer(widgets.VBox):
             )
             raise
         self.picture = picture
-        line = html.escape(picture.description)
-        width, height = picture.screen_size
-        self.image.value = (  # decoded before it is shown: no flicker
-            f'<img alt="{line}" width="{width}" height="{height}" decoding="sync" '
-            'style="max-width: 100%; height: auto" '
-            f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-        )
-        self.words.value = line
+        self.image.value = picture.html(png).replace("<img", f'<img onload="{NAME_SLIDERS}"')
+        self.words.value = html.escape(picture.description)
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Route, sync_playwright
+from playwright.sync_api import Browser, Locator, Route, sync_playwright
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")  # names of the command
 FLAGS = [
@@ -115,9 +115,9 @@ class Notebook:
             page and of the kernel, those in the callbacks of controls too
     """
 
-    def __init__(self, context: BrowserContext, address: str, name: str):
+    def __init__(self, browser: Browser, address: str, name: str):
         self.faults: list[str] = []
-        self.page = context.new_page()
+        self.page = browser.new_page(viewport={"width": 1280, "height": 1000})
         self.page.set_default_timeout(SECONDS * 1000)
         self.page.route(is_elsewhere, self._refuse)
         self.page.on("console", self._read_console)
@@ -145,9 +145,22 @@ class Notebook:
         """Run all cells, and wait for their end."""
         self.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
 
+    def close(self) -> None:
+        """End the kernel and close the page."""
+        self.page.evaluate(f"{PANEL}.sessionContext.shutdown()")
+        self.page.close()
+
     def views(self) -> list[Locator]:
         """The interactive views."""
         return self.page.locator(".jp-OutputArea-output > .widget-vbox").all()
+
+    def set_width(self, width: int) -> None:
+        """Make the window this wide; in a narrow one the list of files is closed."""
+        self.page.set_viewport_size({"width": width, "height": 1000})
+        files = self.page.locator("#jp-left-stack")
+        if files.is_visible() == (width < 1000):
+            self.page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+        files.wait_for(state="hidden" if width < 1000 else "visible")
 
     def set_theme(self, name: str) -> None:
         """Change to a theme such as "JupyterLab Dark"."""

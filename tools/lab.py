@@ -154,9 +154,9 @@ class Notebook:
         """The interactive views."""
         return self.page.locator(".jp-OutputArea-output > .widget-vbox").all()
 
-    def set_width(self, width: int) -> None:
-        """Make the window this wide; in a narrow one the list of files is closed."""
-        self.page.set_viewport_size({"width": width, "height": 1000})
+    def set_size(self, width: int, height: int) -> None:
+        """Set the window's size; in a narrow one the list of files is closed."""
+        self.page.set_viewport_size({"width": width, "height": height})
         files = self.page.locator("#jp-left-stack")
         if files.is_visible() == (width < 1000):
             self.page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")

@@ -9,6 +9,8 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -28,11 +30,23 @@ def lab():
     """The driver, tools/lab.py."""
     if importlib.util.find_spec("playwright") is None:
         skip("Playwright is missing: pip install playwright")
-    spec = importlib.util.spec_from_file_location("lab", ROOT / "tools" / "lab.py")
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    driver = load("lab")
+    if driver.find_chromium() is None:
+        skip(f"Chromium is missing: none of the commands {', '.join(driver.CHROMIUM)} is there")
+    return driver
+
+
+@pytest.fixture(scope="session")
+def screenshot(lab):
+    """The tool that makes the README's picture; it imports the driver."""
+    return load("screenshot")
+
+
+def load(name: str) -> ModuleType:
+    """Import a tool from its file."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if module.find_chromium() is None:
-        skip(f"Chromium is missing: none of the commands {', '.join(module.CHROMIUM)} is there")
     return module
 
 
@@ -49,6 +63,16 @@ def address(lab, tmp_path_factory) -> Iterator[str]:
     shutil.copytree(ROOT / "notebooks", folder)
     with lab.jupyterlab(folder) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def mathjax() -> str:
+    """The option that CONTRIBUTING.md gives for pages without a network."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [(option, path)] = re.findall(r'^`(.*mathjax_url=)"(file:.*)"`', text, re.MULTILINE)
+    if not Path(urlsplit(path).path).exists():
+        skip("MathJax is missing: it is Debian's package libjs-mathjax")
+    return option + path
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_every_control_has_a_name_and_tab_reaches_it(notebook):
     ids=["1280", "800"],
 )
 def test_nothing_is_cut_off_at_the_right(notebook, width, parts):
-    notebook.set_width(width)
+    notebook.set_size(width, 1000)
     parts = notebook.page.locator(parts).all()
     assert [line for part in parts for line in part.evaluate(CUT)] == []
 
@@ -245,3 +245,15 @@ def test_every_word_stands_out_from_what_is_behind_it(notebook, theme):
     notebook.set_theme(theme)
     parts = notebook.page.locator(f"{OUTPUT}, .jp-RenderedMarkdown").all()
     assert [line for part in parts for line in part.evaluate(PALE)] == []
+
+
+@pytest.mark.parametrize("path", [NOTEBOOKS[6]], indirect=True, ids=["07_attention_heatmaps"])
+def test_the_readme_shows_a_view_as_it_is(notebook, path, screenshot):
+    now = screenshot.take_picture(notebook)
+    kept = screenshot.PICTURE.read_bytes()
+    assert now[:29] == kept[:29], "another size or another kind of file"
+    assert max(len(now), len(kept)) < 200_000
+    readme = (path.parent.parent / "README.md").read_text(encoding="utf-8")
+    [(words, file)] = re.findall(r"!\[([^\]]+)\]\(([^)]+\.png)\)", readme)
+    assert path.parent.parent / file == screenshot.PICTURE
+    assert "attention" in words

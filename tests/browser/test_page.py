@@ -1,7 +1,8 @@
-"""The notebooks as pages of paper: what `jupyter nbconvert --to html` makes, printed by Chromium."""
+"""The notebooks as pages of paper: what nbconvert makes of them, printed by Chromium."""
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -12,28 +13,30 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
 PAPER = {"A4": 8.27, "Letter": 8.5}  # inches of width, of which each margin takes a half
-CUT = """() => [...document.querySelectorAll("pre, img, table")].flatMap(element => {
-    const range = document.createRange()
+CUT = """() => [...document.querySelectorAll("pre, img, table")].filter(element => {
+    const range = document.createRange(), frame = element.closest(".jp-Cell > *")
     range.selectNode(element)
     const right = Math.max(...[...range.getClientRects()].map(box => box.right))
-    return right <= innerWidth ? [] : [element.alt ?? element.textContent]
-})"""
+    return right > Math.min(innerWidth, frame.getBoundingClientRect().right) + 0.5
+}).map(element => element.alt ?? element.textContent)"""
+
+
+def convert(folder: Path, notebooks: list[Path], *options: str) -> Path:
+    """Make notebooks into pages, by the command that CONTRIBUTING.md gives."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"^jupyter (nbconvert .*) notebooks/\*\.ipynb$", text, re.MULTILINE)
+    subprocess.run(
+        [sys.executable, "-m", *command.split(), "--output-dir", folder, *options, *notebooks],
+        cwd=ROOT,
+        check=True,
+    )
+    return folder
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory) -> Path:
-    """The folder with all notebooks as HTML, made by the command that CONTRIBUTING.md gives."""
-    folder = tmp_path_factory.mktemp("pages")
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    [command] = re.findall(r"^jupyter (nbconvert --to html .*?) *(?:#.*)?$", text, re.MULTILINE)
-    arguments = [arg for arg in command.split() if not arg.startswith("notebooks/")]
-    subprocess.run(
-        [sys.executable, "-m", *arguments, "--output-dir", str(folder), *map(str, NOTEBOOKS)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    return folder
+    """The folder of all notebooks as pages."""
+    return convert(tmp_path_factory.mktemp("pages"), NOTEBOOKS)
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +66,20 @@ def test_it_prints_on_several_pages(paper, show, pages, notebook):
     paper.goto((pages / f"{notebook.stem}.html").as_uri())
     pdf = paper.pdf(format="A4", print_background=True)
     assert 5 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 40
+
+
+def test_a_copy_of_mathjax_sets_the_formulas_without_a_network(paper, show, mathjax, tmp_path):
+    show(paper)
+    [notebook] = ROOT.glob("notebooks/03_*.ipynb")
+    convert(tmp_path, [notebook], mathjax)
+    paper.goto((tmp_path / f"{notebook.stem}.html").as_uri())
+    paper.evaluate("new Promise(done => MathJax.Hub.Queue(done))")
+    formulas = [cell.count("$") // 2 for cell in markdown(notebook)]
+    assert paper.locator(".MathJax_CHTML").count() >= sum(formulas) / 2
+    assert not [text for text in paper.locator("p").all_inner_texts() if "$" in text]
+
+
+def markdown(path: Path) -> list[str]:
+    """The text of a notebook's markdown cells."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]

@@ -33,7 +33,7 @@ SETTINGS = {  # every cell in the page at once; no questions, no news
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-SECONDS = 120  # for a notebook to run
+SECONDS = 180  # for a notebook to run
 ERROR = b'"msg_type": "error"'  # in a message from a kernel
 PANEL = "jupyterapp.shell.currentWidget"
 
@@ -143,7 +143,11 @@ class Notebook:
 
     def run(self) -> None:
         """Run all cells, and wait for their end."""
-        self.page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+        self.page.evaluate(
+            "() => {jupyterapp.commands.execute('notebook:run-all-cells')"
+            ".finally(() => {window.hasRun = true})}"
+        )
+        self.page.wait_for_function("window.hasRun")
 
     def close(self) -> None:
         """End the kernel and close the page."""

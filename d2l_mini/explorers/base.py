@@ -16,10 +16,13 @@ __all__ = ["Explorer", "label_cells", "panels"]
 # A slider of ipywidgets has a name for the eye alone, and says its place instead of its value.
 NAME_SLIDERS = """
 for (const slider of this.closest('.widget-vbox')?.querySelectorAll('.widget-slider') ?? []) {
-    const [name, value] = slider.querySelectorAll('.widget-label, .widget-readout')
     const handle = slider.querySelector('[role=slider]')
-    handle.ariaLabel = value.ariaLabel = name.textContent
-    handle.ariaValueText = value.textContent
+    const value = slider.querySelector('.widget-readout')
+    if (handle && value) {
+        handle.ariaLabel = value.ariaLabel = slider.querySelector('.widget-label').textContent
+        handle.ariaValueText = value.textContent
+        value.role = 'textbox'
+    }
 }"""
 
 
@@ -67,7 +70,9 @@ class Explorer(widgets.VBox):
             )
             raise
         self.picture = picture
-        self.image.value = picture.html(png).replace("<img", f'<img onload="{NAME_SLIDERS}"')
+        self.image.value = picture.html(png).replace(
+            "<img", f'<img onload="{html.escape(NAME_SLIDERS)}"', 1
+        )
         self.words.value = html.escape(picture.description)
 
     def _repr_mimebundle_(self, **kwargs) -> tuple[dict, dict]:

@@ -37,6 +37,14 @@ def lab():
 
 
 @pytest.fixture(scope="session")
+def expect(lab):
+    """Playwright's assertions that wait."""
+    from playwright.sync_api import expect
+
+    return expect
+
+
+@pytest.fixture(scope="session")
 def screenshot(lab):
     """The tool that makes the README's picture; it imports the driver."""
     return load("screenshot")

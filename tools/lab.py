@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -34,7 +35,7 @@ SETTINGS = {  # every cell in the page at once; no questions, no news
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 SECONDS = 180  # for a notebook to run
-ERROR = b'"msg_type": "error"'  # in a message from a kernel
+ERROR = re.compile(rb'"msg_type": "error".*("ename".*)}', re.DOTALL)  # a message from a kernel
 PANEL = "jupyterapp.shell.currentWidget"
 
 
@@ -138,8 +139,8 @@ class Notebook:
 
     def _read_message(self, frame: str | bytes) -> None:
         frame = frame.encode() if isinstance(frame, str) else frame
-        if ERROR in frame:
-            self.faults.append(f"kernel: {frame.decode(errors='replace')}")
+        if error := ERROR.search(frame):
+            self.faults.append(f"kernel: {error[1].decode()}")
 
     def run(self) -> None:
         """Run all cells, and wait for their end."""
@@ -154,9 +155,10 @@ class Notebook:
         self.page.evaluate(f"{PANEL}.sessionContext.shutdown()")
         self.page.close()
 
-    def views(self) -> list[Locator]:
+    @property
+    def views(self) -> Locator:
         """The interactive views."""
-        return self.page.locator(".jp-OutputArea-output > .widget-vbox").all()
+        return self.page.locator(".jp-OutputArea-output > .widget-vbox")
 
     def set_size(self, width: int, height: int) -> None:
         """Set the window's size; in a narrow one the list of files is closed."""

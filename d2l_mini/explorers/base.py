@@ -80,6 +80,7 @@ class Explorer(widgets.VBox):
         line = textwrap.fill(self.picture.description, round(12 * self.picture.get_figwidth()))
         self.picture.supxlabel(line, size="medium")
         data, metadata = self.picture._repr_mimebundle_()
+        del data["text/html"]  # or someone might show it in place of the view
         return {**super()._repr_mimebundle_(**kwargs), **data}, metadata
 
 

@@ -5,12 +5,14 @@ const settled = () =>
 
 const words = view => [...view.children].at(-1).textContent
 
-const state = view => ({src: view.querySelector("img").src, words: words(view)})
+const lastImage = view => [...view.querySelectorAll("img")].at(-1)
+
+const state = view => ({src: lastImage(view).src, words: words(view)})
 
 const changed = (view, old, redrawn) => {
-    const image = view.querySelector("img")
-    return settled() && words(view) !== old.words
-        && (!redrawn || image.src !== old.src && image.complete && image.alt === words(view))
+    const image = lastImage(view), said = words(view)
+    const isNew = image.src !== old.src && image.complete && image.alt === said
+    return settled() && said !== old.words && (isNew || !redrawn || said.startsWith("⚠"))
 }
 
 const oneColour = image => {

@@ -34,7 +34,7 @@ SETTINGS = {  # every cell in the page at once; no questions, no news
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-SECONDS = 180  # for a notebook to run
+SECONDS = 300  # for a notebook to run
 ERROR = re.compile(rb'"msg_type": "error".*("ename".*)}', re.DOTALL)  # a message from a kernel
 PANEL = "jupyterapp.shell.currentWidget"
 

@@ -34,7 +34,8 @@ SETTINGS = {  # every cell in the page at once; no questions, no news
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
-SECONDS = 300  # for a notebook to run
+PATIENCE = 60  # seconds to wait for anything that happens at once
+SECONDS = 300  # for a notebook to run, and for the translator to be trained where there is none
 ERROR = re.compile(rb'"msg_type": "error".*("ename".*)}', re.DOTALL)  # a message from a kernel
 PANEL = "jupyterapp.shell.currentWidget"
 
@@ -119,7 +120,7 @@ class Notebook:
     def __init__(self, browser: Browser, address: str, name: str):
         self.faults: list[str] = []
         self.page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        self.page.set_default_timeout(SECONDS * 1000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.route(is_elsewhere, self._refuse)
         self.page.on("console", self._read_console)
         self.page.on("pageerror", lambda error: self.faults.append(f"page: {error}"))
@@ -148,7 +149,7 @@ class Notebook:
             "() => {jupyterapp.commands.execute('notebook:run-all-cells')"
             ".finally(() => {window.hasRun = true})}"
         )
-        self.page.wait_for_function("window.hasRun")
+        self.page.wait_for_function("window.hasRun", timeout=1000 * SECONDS)
 
     def close(self) -> None:
         """End the kernel and close the page."""

@@ -1,4 +1,4 @@
-// What the tests ask of a page. `cut` and `pale` return the elements that are at fault, as text.
+// What the tests ask of a page. `cut`, `cutOnPage` and `pale` return what is at fault, as text.
 
 const settled = () =>
     jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === "idle"
@@ -31,6 +31,28 @@ const cut = root => {
     return [root, ...root.querySelectorAll("*")]
         .filter(element => element.checkVisibility() && element.clientWidth && isCut(element))
         .map(element => `${element.tagName}.${element.className}: ${element.textContent.trim()}`)
+}
+
+// The same for a page without Jupyter, whose cells clip what is too long.
+const cutOnPage = () => [...document.querySelectorAll("pre, img, table")]
+    .filter(element => {
+        const frame = element.closest(".jp-Cell > *").getBoundingClientRect().right
+        return rightEdge(element) > Math.min(innerWidth, frame) + 0.5
+    })
+    .map(element => element.alt ?? element.textContent)
+
+const rightEdge = element => {  // of its words: the spaces at a line's end may hang over
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT)
+    const range = document.createRange()
+    let right = element.matches("pre") ? 0 : element.getBoundingClientRect().right
+    while (texts.nextNode()) {
+        for (const word of texts.currentNode.data.matchAll(/\S+/g)) {
+            range.setStart(texts.currentNode, word.index)
+            range.setEnd(texts.currentNode, word.index + word[0].length)
+            right = Math.max(right, range.getBoundingClientRect().right)
+        }
+    }
+    return right
 }
 
 // The words that WCAG 2.2 would call too close to the colour behind them (1.4.3).

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted(Path(__file__).parents[2].glob("notebooks/*.ipynb"))
-SECONDS = 0.4  # from a slider's move to the new picture: the median of all sliders
-MOVES = 4  # of each slider, to and fro; the quickest counts, for another process may be busy
+SECONDS = 0.4  # from a slider's move to the new picture, where nothing else runs; the median
 PATIENCE = 30  # seconds for a view to change at all
 ANYTHING = re.compile(r"\w")
 CONTROLS = "[role=slider], select, input, button, [contenteditable=true]"
@@ -134,21 +133,27 @@ def test_every_control_changes_the_picture_and_its_words_in_place(notebook, expe
             use(notebook, view, lambda: keyboard.press("Enter"), redraws=False)
 
 
+def share_of_a_processor() -> float:
+    """How much of one other processes leave, from 0 to 1."""
+    start, used = time.perf_counter(), time.process_time()
+    while time.process_time() < used + 0.05:
+        pass
+    return 0.05 / (time.perf_counter() - start)
+
+
 def test_a_slider_s_move_is_answered_at_once(notebook):
-    keyboard, best = notebook.page.keyboard, []
+    keyboard, seconds = notebook.page.keyboard, []
     for view in notebook.views.all():
         for control in view.locator("[role=slider]").all():
             control.focus()
             if not is_at_least(control):
                 use(notebook, view, lambda: keyboard.press("Home"))
-            moves = [
-                use(notebook, view, lambda key=key: keyboard.press(key))
-                for key in ("ArrowRight", "ArrowLeft") * (MOVES // 2)
-            ]
-            best.append(min(moves))
-    if best:
-        print(f"best of {MOVES} moves of a slider: {statistics.median(best):.3f} s, median")
-        assert statistics.median(best) < SECONDS
+            for key in ("ArrowRight", "ArrowLeft") * 2:
+                share = share_of_a_processor()
+                seconds.append(share * use(notebook, view, lambda key=key: keyboard.press(key)))
+    if seconds:
+        print(f"median {statistics.median(seconds):.3f} s, longest {max(seconds):.3f} s")
+        assert statistics.median(seconds) < SECONDS
 
 
 def test_every_control_has_a_name_and_tab_reaches_it(notebook, expect):

@@ -1,4 +1,4 @@
-"""The notebooks as pages of paper: what nbconvert makes of them, printed by Chromium."""
+"""The notebooks as pages: what nbconvert makes of them, on the screen and on paper."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-PAPER = {"A4": 8.27, "Letter": 8.5}  # inches of width, of which each margin takes a half
-CUT = """() => [...document.querySelectorAll("pre, img, table")].filter(element => {
-    const range = document.createRange(), frame = element.closest(".jp-Cell > *")
-    range.selectNode(element)
-    const right = Math.max(...[...range.getClientRects()].map(box => box.right))
-    return right > Math.min(innerWidth, frame.getBoundingClientRect().right) + 0.5
-}).map(element => element.alt ?? element.textContent)"""
+WIDTHS = [  # in dots; the margins of paper take an inch
+    ("print", round(96 * 7.27)),  # A4
+    ("print", round(96 * 7.5)),  # Letter
+    ("screen", 800),
+]
 
 
 def convert(folder: Path, notebooks: list[Path], *options: str) -> Path:
@@ -41,23 +39,22 @@ def pages(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def paper(lab, chromium):
-    """A page as it is laid out for the printer; other hosts are refused."""
+    """A page without Jupyter; other hosts are refused."""
     page = chromium.new_page()
-    page.emulate_media(media="print")
     page.route(lab.is_elsewhere, lambda route: route.abort())
     yield page
     page.close()
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_no_line_of_code_and_no_picture_is_cut_at_the_edge_of_the_paper(
-    paper, show, pages, notebook
-):
+def test_no_line_of_code_and_no_picture_is_cut_at_the_right(paper, show, pages, notebook):
     show(paper)
-    for name, width in PAPER.items():
-        paper.set_viewport_size({"width": round(96 * (width - 1)), "height": 1000})
-        paper.goto((pages / f"{notebook.stem}.html").as_uri())
-        assert paper.evaluate(CUT) == [], name
+    paper.goto((pages / f"{notebook.stem}.html").as_uri())
+    paper.add_script_tag(path=Path(__file__).with_name("page.js"))
+    for media, width in WIDTHS:
+        paper.emulate_media(media=media)
+        paper.set_viewport_size({"width": width, "height": 1000})
+        assert paper.evaluate("cutOnPage()") == [], f"{media}, {width} dots"
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)

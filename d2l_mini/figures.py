@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import math
 import warnings
@@ -100,6 +102,16 @@ class Picture(Figure):
         self.savefig(file, format="png", dpi=96 * sharpness)
         return file.getvalue()
 
+    def html(self, png: bytes) -> str:
+        """An image file of the picture as an element of a page, with its words."""
+        words = html.escape(self.description)
+        width, height = self.screen_size
+        return (  # decoded before it is shown: no flicker
+            f'<img alt="{words}" width="{width}" height="{height}" decoding="sync" '
+            'style="max-width: 100%; height: auto" '
+            f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+        )
+
     @property
     def screen_size(self) -> tuple[int, int]:
         """Width and height in dots of a plain screen."""
@@ -110,14 +122,16 @@ class Picture(Figure):
         """What Jupyter shows and keeps: twice the dots of a plain screen, at the plain size.
 
         With a palette of 256 colours the notebook's file is a third as large, and no one sees it.
+        JupyterLab shows the HTML, for of a PNG alone it leaves out the words.
         """
         width, height = self.screen_size
         image = Image.open(io.BytesIO(self.png())).convert("RGB")
         file = io.BytesIO()
         image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG")
+        png, words = file.getvalue(), self.description
         return (
-            {"image/png": file.getvalue(), "text/plain": self.description or repr(self)},
-            {"image/png": {"width": width, "height": height, "alt": self.description}},
+            {"text/html": self.html(png), "image/png": png, "text/plain": words or repr(self)},
+            {"image/png": {"width": width, "height": height, "alt": words}},
         )
 
 

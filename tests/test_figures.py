@@ -1048,8 +1048,9 @@ def test_a_picture_has_words_for_those_who_do_not_see_it():
     assert metadata["image/png"]["alt"] == text
     assert text.startswith("1 by 5 heat maps of 3 queries by 4 keys, values from ")
     assert f"{float(make_matrices().max()):.2f}" in text
-    data, _ = d2l.Picture(description="a curve that falls")._repr_mimebundle_()
-    assert data["text/plain"] == "a curve that falls"
+    data, _ = d2l.Picture(description='"<eos>" ends it')._repr_mimebundle_()
+    assert data["text/plain"] == '"<eos>" ends it'
+    assert ' alt="&quot;&lt;eos&gt;&quot; ends it" ' in data["text/html"]
     data, _ = d2l.Picture()._repr_mimebundle_()
     assert data["text/plain"].startswith("<Picture size 640x480")
 

@@ -303,6 +303,10 @@ MENDED = {
         show(display(image_png=PIXEL, **{WIDGET: {"model_id": "1"}})),
         ", cell 3: an output has a widget, which is blank without its kernel",
     ),
+    "a picture beside itself as HTML": (
+        show(display(image_png=PIXEL, text_html="<img>")),
+        ", cell 3: an output has its picture twice",
+    ),
     "a stream in pieces": (
         show(stream("a"), stream("b\n")),
         ", cell 3: a stream comes in pieces",

@@ -6,7 +6,8 @@
 Mended, and reported by --check:
     quotes      a code cell tagged `quote` holds definitions of d2l_mini, text for text
     metadata    the kernel, the language and the cells' tags stay; of an output, what an image shows
-    outputs     no widget beside another representation; neighbouring pieces of a stream are one
+    outputs     no widget beside another representation, no picture twice; neighbouring pieces of a
+                stream are one
     navigation  the second cell links previous, contents and next
     set-up      the cell tagged `setup` says what to do where the package is missing
     publishing  once pyproject.toml has [project.urls] Repository, the second cell and README.md
@@ -307,13 +308,16 @@ def image_sizes(output: NotebookNode) -> dict[str, dict[str, int]]:
 
 
 def mend_outputs(page: Page, project: Project) -> Iterator[Finding]:
-    """Drop widgets beside another representation, and join neighbouring pieces of a stream."""
+    """Drop what a picture says better, and join neighbouring pieces of a stream."""
     for cell in page.code:
         joined: list[NotebookNode] = []
         for output in cell.outputs:
             if WIDGET in output.get("data", {}) and not shows_widget_alone(output):
                 del output.data[WIDGET]
                 yield cell, "an output has a widget, which is blank without its kernel"
+            if {"text/html", "image/png"} <= set(output.get("data", ())):
+                del output.data["text/html"]
+                yield cell, "an output has its picture twice"
             if joined and output.get("name", "") == joined[-1].get("name"):
                 joined[-1].text += output.text
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,18 @@ from matplotlib.axes import Axes
 from d2l_mini.figures import Picture
 
 __all__ = ["Explorer", "label_cells", "panels"]
+
+# A slider of ipywidgets has a name for the eye alone, and says its place instead of its value.
+NAME_SLIDERS = """
+for (const slider of this.closest('.widget-vbox')?.querySelectorAll('.widget-slider') ?? []) {
+    const handle = slider.querySelector('[role=slider]')
+    const value = slider.querySelector('.widget-readout')
+    if (handle && value) {
+        handle.ariaLabel = value.ariaLabel = slider.querySelector('.widget-label').textContent
+        handle.ariaValueText = value.textContent
+        value.role = 'textbox'
+    }
+}"""
 
 
 class Explorer(widgets.VBox):
@@ -72,14 +83,10 @@ class Explorer(widgets.VBox):
         """Put a picture and its words in place of the last."""
         png = picture.png(sharpness=1.5)  # twice the dots would take a third longer
         self.picture = picture
-        line = html.escape(picture.description)
-        width, height = picture.screen_size
-        self.image.value = (  # decoded before it is shown: no flicker
-            f'<img alt="{line}" width="{width}" height="{height}" decoding="sync" '
-            'style="max-width: 100%; height: auto" '
-            f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
+        self.image.value = picture.html(png).replace(
+            "<img", f'<img onload="{html.escape(NAME_SLIDERS)}"', 1
         )
-        self.words.value = line
+        self.words.value = html.escape(picture.description)
 
     @contextmanager
     def held(self, name: str) -> Iterator[widgets.ValueWidget]:
@@ -95,6 +102,7 @@ class Explorer(widgets.VBox):
         """What Jupyter shows: the view, and for where it cannot live the picture and its line."""
         with captioned(self.picture) as picture:
             data, metadata = picture._repr_mimebundle_()
+        del data["text/html"]  # or someone might show it in place of the view
         view = {"model_id": self.model_id, "version_major": 2, "version_minor": 0}
         return {"application/vnd.jupyter.widget-view+json": view, **data}, metadata
 

@@ -528,7 +528,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     order = RandomSampler(dataset) if is_train else SequentialSampler(dataset)
     # A batch is one indexing of each tensor, not a list of examples to be stacked.
     return DataLoader(
-        dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
+        dataset, sampler=BatchSampler(order, int(batch_size), drop_last=False), batch_size=None
     )
 
 

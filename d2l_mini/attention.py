@@ -75,9 +75,13 @@ def whole_lens(lens: Tensor, longest: int) -> Tensor:
     On a GPU, where reading them would mean waiting, a length too long counts as all, below 0 as 0.
     Raises ValueError if one lies outside 0 ... longest, TypeError if they are of another type.
     """
-    lens = torch.as_tensor(lens)
-    if lens.is_floating_point() or lens.dtype == torch.bool:
+    try:
+        lens = torch.as_tensor(lens)
+    except (TypeError, ValueError, RuntimeError) as error:  # a ragged list, or one of other things
+        raise TypeError(f"valid lengths are whole numbers, but were given as {lens}") from error
+    if lens.is_floating_point() or lens.is_complex() or lens.dtype == torch.bool:
         raise TypeError(f"valid lengths are whole numbers, but their type is {lens.dtype}")
+    lens = lens.long()  # unsigned types lack half of the operations
     if lens.device.type == "cpu" and lens.numel() > 0:
         low, high = (int(length) for length in lens.aminmax())
         if low < 0 or high > longest:
@@ -267,7 +271,7 @@ def split_heads(X: Tensor, num_heads: int) -> Tensor:
     """
     if X.dim() != 3:
         raise ValueError(f"X must be (batch, steps, hiddens), but it has shape {tuple(X.shape)}")
-    if num_heads < 1 or X.shape[-1] % num_heads:
+    if isinstance(num_heads, float) or num_heads < 1 or X.shape[-1] % num_heads:
         raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {X.shape[-1]}")
     return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
@@ -295,7 +299,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
         super().__init__()
-        if num_heads < 1 or num_hiddens % num_heads:
+        if isinstance(num_heads, float) or num_heads < 1 or num_hiddens % num_heads:
             raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
         self.num_heads = num_heads
         self.attention = DotProductAttention(dropout)

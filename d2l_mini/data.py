@@ -6,6 +6,7 @@ A corpus is text, one pair a line: English, a tab, French; further columns are i
 from __future__ import annotations
 
 import hashlib
+import operator
 import os
 import random
 import re
@@ -56,8 +57,22 @@ __all__ = [
 ]
 
 
+def check_count(name: str, number: int, least: int) -> None:
+    """Raise TypeError where a number is not whole, ValueError where it lies below the least."""
+    try:
+        operator.index(number)
+    except TypeError:
+        raise TypeError(f"{name} is {number!r}; it must be a whole number") from None
+    if number < least:
+        raise ValueError(f"{name} is {number}; it must be {least} or more")
+
+
 def try_gpu(i: int = 0) -> torch.device:
-    """The i-th GPU if there is one (CUDA, then Apple's MPS, then Intel's XPU), else the CPU."""
+    """The i-th GPU if there is one (CUDA, then Apple's MPS, then Intel's XPU), else the CPU.
+
+    Raises ValueError if i is negative, TypeError if it is no whole number.
+    """
+    check_count("i", i, 0)
     if i < torch.cuda.device_count():
         return torch.device("cuda", i)
     if i == 0 and torch.backends.mps.is_available():
@@ -195,23 +210,37 @@ def download_extract(
 
     folder   the folder inside the archive that is wanted; None = the one named like the archive
 
-    Raises as `download`, and OSError if the archive cannot be unpacked.
+    Of a folder that is there already, files that are missing or were cut off are put in; the
+    others stay as they are. Raises as `download`, and OSError if the archive cannot be unpacked.
     """
     archive = download(name, cache_dir)
     target = archive.parent / (folder or archive.stem)
-    if not target.exists():
-        # A zip takes no filter, and needs none: unpacking skips its names with "..".
-        safe = {} if zipfile.is_zipfile(archive) else {"filter": "data"}
-        try:
-            with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as new:
-                shutil.unpack_archive(archive, new, **safe)
-                os.replace(Path(new) / target.name, target)
-        except Exception as error:
-            if not target.exists():  # else another kernel was faster
-                raise OSError(
-                    f"could not unpack {target.name} from {archive} ({error}); {_WAY_OUT[3:]}"
-                ) from error
+    # A zip takes no filter, and needs none: unpacking skips its names with "..".
+    safe = {} if zipfile.is_zipfile(archive) else {"filter": "data"}
+    try:
+        with tempfile.TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as new:
+            shutil.unpack_archive(archive, new, **safe)
+            files = [file for file in (Path(new) / target.name).rglob("*") if file.is_file()]
+            if not files:
+                raise LookupError("it has no such folder")
+            for file in files:
+                path = archive.parent / file.relative_to(new)
+                if _is_cut(path, file):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(file, path)  # whole at once: another kernel may be reading
+    except Exception as error:
+        raise OSError(
+            f"could not unpack {target.name} from {archive} ({error}); {_WAY_OUT[3:]}"
+        ) from error
     return target
+
+
+def _is_cut(path: Path, whole: Path) -> bool:
+    """Whether nothing, or only the beginning of a whole file, stands at `path`."""
+    if not path.is_file():
+        return True
+    size, whole_size = path.stat().st_size, whole.stat().st_size
+    return size < whole_size and whole.read_bytes().startswith(path.read_bytes())
 
 
 # From a file to text --------------------------------------------------------------------------
@@ -245,7 +274,7 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
         ) from error
     if not text.strip():
         raise ValueError(f"{path} is empty; it should hold one sentence pair a line")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _unzip_text(path: Path) -> bytes:
@@ -255,7 +284,8 @@ def _unzip_text(path: Path) -> bytes:
             names = [
                 name
                 for name in archive.namelist()
-                if name.endswith((".txt", ".tsv")) and not Path(name).name.startswith(("_", "."))
+                if name.lower().endswith((".txt", ".tsv"))
+                and not Path(name).name.startswith(("_", "."))
             ]
             content = archive.read(names[0]) if len(names) == 1 else b""
     except Exception as error:  # zipfile raises a dozen kinds for a damaged archive
@@ -285,11 +315,15 @@ def read_held_out() -> list[HeldOut]:
 
 # From text to tokens --------------------------------------------------------------------------
 
-_APOSTROPHES = "’ʼ‘‛′´`＇ʹ"
-_DIRECTION_MARKS = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_NO_WIDTH = (0xAD, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)  # a soft hyphen, a BOM ...
-_INVISIBLE = [chr(code) for code in _DIRECTION_MARKS + _NO_WIDTH]
-_MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…¡¿"“”„‚«»‹›()\[\]—–]""")
+_APOSTROPHE = re.compile("[’‘‛′‵´`ʹʻʼʽˈˊˋ΄՚׳᾽᾿ꞌ❛❜＇｀]")
+# What Unicode says to ignore where it cannot be shown (a soft hyphen, marks of direction, a BOM),
+# and control characters that are no space.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…¡¿"“”„‚«»‹›<>()\[\]—–]""")
 
 
 def preprocess_nmt(text: str) -> str:
@@ -297,14 +331,12 @@ def preprocess_nmt(text: str) -> str:
 
     Lower case, composed accents (NFC), straight apostrophes, single plain spaces. A full stop,
     comma or colon between two digits stays ("3,5"), as apostrophes and hyphens do in a word.
-    Training and translation use the same function; applied twice it changes nothing more.
+    A typed "<eos>" falls into three tokens, so that text never holds a reserved one. Training and
+    translation use the same function; applied twice it changes nothing more.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    for apostrophe in _APOSTROPHES:
-        text = text.replace(apostrophe, "'")
-    for character in _INVISIBLE:
-        text = text.replace(character, "")
-    text = unicodedata.normalize("NFC", text.lower())
+    text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).lower())
+    text = _APOSTROPHE.sub("'", text)  # some come about by NFC
     text = _MARK.sub(lambda mark: f" {mark[0]} ", text)
     lines = (line.split("\t") for line in text.split("\n"))
     return "\n".join("\t".join(" ".join(part.split()) for part in line) for line in lines)
@@ -312,8 +344,8 @@ def preprocess_nmt(text: str) -> str:
 
 def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
     """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
-    if num_examples is not None and num_examples < 0:
-        raise ValueError(f"num_examples is {num_examples}; it must be 0 or more, or None for all")
+    if num_examples is not None:
+        check_count("num_examples", num_examples, 0)
     return islice(_lines_with_pairs(text), num_examples)
 
 
@@ -325,7 +357,7 @@ def _lines_with_pairs(text: str) -> Iterator[str]:
         end = len(text) if end < 0 else end
         line = text[start:end]
         columns = line.split("\t")
-        if len(columns) >= 2 and columns[0].strip() and columns[1].strip():
+        if len(columns) >= 2 and all(_INVISIBLE.sub("", side).strip() for side in columns[:2]):
             yield line
         start = end + 1
 
@@ -338,7 +370,8 @@ def tokenize_nmt(
     num_examples  how many pairs to keep at most; None = all
     returns       source, target: a list of tokens for each pair
 
-    Raises ValueError if no line has two columns, or num_examples is negative.
+    Raises ValueError if no line has two columns, or num_examples is negative, TypeError if it is
+    no whole number.
     """
     source, target = [], []
     for line in _first_pairs(text, num_examples):
@@ -457,13 +490,15 @@ def build_array_nmt(
     returns  array (batch, num_steps) and valid_len (batch,), which counts <eos>; a sentence that is
              too long is cut, and still ends in <eos>
 
-    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>, TypeError if
-    a line is a string.
+    Raises ValueError if num_steps is below 1 or no whole number or the vocabulary lacks <pad> or
+    <eos>, TypeError if a line is a string.
     """
     if any(isinstance(line, str) for line in lines):
         raise TypeError("lines must be lists of tokens: split each sentence first")
-    if num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; a sentence needs at least 1 step, for <eos>")
+    if isinstance(num_steps, float) or num_steps < 1:
+        raise ValueError(
+            f"num_steps is {num_steps}; a sentence needs a whole number, at least 1, for <eos>"
+        )
     for token in ("<pad>", "<eos>"):
         if token not in vocab:
             raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
@@ -478,10 +513,10 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
 
     arrays   tensors with the same first dimension
 
-    The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1.
+    The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1,
+    TypeError if it is no whole number.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be 1 or more")
+    check_count("batch_size", batch_size, 1)
     if isinstance(arrays, Tensor) or not all(isinstance(array, Tensor) for array in arrays):
         raise TypeError("arrays must be a list of tensors")
     if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
@@ -493,7 +528,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     order = RandomSampler(dataset) if is_train else SequentialSampler(dataset)
     # A batch is one indexing of each tensor, not a list of examples to be stacked.
     return DataLoader(
-        dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
+        dataset, sampler=BatchSampler(order, int(batch_size), drop_last=False), batch_size=None
     )
 
 

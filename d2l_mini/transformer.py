@@ -280,8 +280,8 @@ class TransformerEncoder(Encoder):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        if isinstance(num_layers, float) or num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}; it must be a whole number, 1 or more")
         # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens
@@ -320,8 +320,8 @@ class TransformerDecoder(AttentionDecoder):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}; it must be 1 or more")
+        if isinstance(num_layers, float) or num_layers < 1:
+            raise ValueError(f"num_layers is {num_layers}; it must be a whole number, 1 or more")
         # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens

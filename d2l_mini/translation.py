@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
+from d2l_mini.data import Vocab, build_array_nmt, check_count, preprocess_nmt, trim_padding
 from d2l_mini.transformer import EncoderDecoder, mode_restored
 
 __all__ = [
@@ -248,15 +248,15 @@ def translate(
 
     The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty,
     a number is out of range, a vocabulary is that of another net or lacks <pad>, <bos> or <eos>;
-    TypeError if `sentences` is not a list of strings, FloatingPointError if the net gives NaN.
+    TypeError if `sentences` is not a list of strings or a number is not whole, FloatingPointError
+    if the net gives NaN.
     """
     sentences = sentences if isinstance(sentences, str) else list(sentences)
     if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
         raise TypeError("sentences must be a list of strings; put a single one in brackets: [...]")
     numbers = {"num_steps": num_steps, "beam_size": beam_size, "batch_size": batch_size}
     for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{name} is {number}; it must be 1 or more")
+        check_count(name, number, 1)
     max_len = net.decoder.pos_encoding.P.shape[0]
     if num_steps > max_len:
         raise ValueError(f"num_steps is {num_steps}, but the net knows {max_len} positions")
@@ -383,10 +383,10 @@ def bleu(pred_seq: str, label_seq: str, k: int) -> float:
     pred_seq, label_seq  tokens separated by spaces
     k                    the longest n-grams that count; n-grams longer than the prediction do not
 
-    An empty prediction scores 0. Raises ValueError if k is below 1.
+    An empty prediction scores 0. Raises ValueError if k is below 1 or no whole number.
     """
-    if k < 1:
-        raise ValueError(f"k is {k}; it must be 1 or more")
+    if isinstance(k, float) or k < 1:
+        raise ValueError(f"k is {k}; it must be a whole number, 1 or more")
     pred, label = pred_seq.split(), label_seq.split()
     if not pred:
         return 0.0
@@ -444,7 +444,12 @@ def _streams(
     if not all(alternatives):
         raise ValueError(f"hypothesis {alternatives.index([])} has no reference")
     streams = [
-        [preprocess_nmt(ref) if ref is not None else None for ref in stream]
+        [_prepared(ref) if ref is not None else None for ref in stream]
         for stream in zip_longest(*alternatives)
     ]
-    return [preprocess_nmt(hypothesis) for hypothesis in hypotheses], streams
+    return [_prepared(hypothesis) for hypothesis in hypotheses], streams
+
+
+def _prepared(text: str) -> str:
+    """As `preprocess_nmt`, where a word that a model did not know stays one word."""
+    return preprocess_nmt(text.replace("<unk>", "\ufffd"))

@@ -124,6 +124,7 @@ def test_sequence_mask_takes_lengths_from_none_to_all():
     ids=["sequence_mask", "masked_softmax"],
 )
 def test_masking_leaves_its_input_untouched(mask, view):
+    """F008: the mask is written into the caller's tensor."""
     X = torch.randn(4, 6)
     before = X.clone()
     masked = mask(view(X))
@@ -134,12 +135,14 @@ def test_masking_leaves_its_input_untouched(mask, view):
 
 @pytest.mark.parametrize("make", [lambda p: p, torch.tanh], ids=["leaf", "tanh"])
 def test_gradient_passes_through_sequence_mask_only_where_steps_stay(make):
+    """F009: a mask in place breaks the gradient."""
     parameter = nn.Parameter(torch.ones(2, 3))
     d2l.sequence_mask(make(parameter), torch.tensor([1, 2]), 5.0).sum().backward()
     assert (parameter.grad != 0).tolist() == [[True, False, False], [True, True, False]]
 
 
 def test_sequence_mask_refuses_a_value_that_does_not_fit_the_type():
+    """F007: -1e6 does not fit fp16."""
     with pytest.raises(ValueError, match=r"-1000000\.0 does not fit torch.float16.*65504"):
         d2l.sequence_mask(torch.zeros(2, 2).half(), torch.tensor([1, 1]), -1e6)
 
@@ -196,6 +199,7 @@ def test_lengths_may_be_a_list_or_any_whole_type(make):
 
 @with_and_without_heads
 def test_rows_of_length_0_have_no_weights_and_the_others_sum_to_1(heads):
+    """F003: length 0 shares its weight among the padding."""
     weights = d2l.masked_softmax(torch.randn(2, *heads, 3, 5), WITH_EMPTY_ROWS)
     sums = (WITH_EMPTY_ROWS > 0).float().reshape(2, *[1] * len(heads), 3).expand(2, *heads, 3)
     torch.testing.assert_close(weights.sum(-1), sums)
@@ -203,6 +207,7 @@ def test_rows_of_length_0_have_no_weights_and_the_others_sum_to_1(heads):
 
 
 def test_gradient_of_a_row_of_length_0_is_zero_and_never_nan_on_the_way():
+    """F005: a clean output whose gradient is NaN."""
     scores = torch.randn(2, 3, 5, requires_grad=True)
     with torch.autograd.set_detect_anomaly(True):
         (d2l.masked_softmax(scores, WITH_EMPTY_ROWS) * torch.randn(2, 3, 5)).sum().backward()
@@ -368,6 +373,7 @@ def test_additive_attention_keeps_its_float_type(dtype):
 @pytest.mark.parametrize("lens_device", ["cpu", "meta"])
 @pytest.mark.parametrize("valid_lens", [PER_BATCH, PER_QUERY])
 def test_attention_runs_where_its_input_is(lens_device, valid_lens):
+    """F020: lengths on another device."""
     qkv = [X.to("meta") for X in make_qkv(3)]
     lens = valid_lens.to(lens_device)
     X, per_row = torch.zeros(2, 5, device="meta"), PER_BATCH.to(lens_device)
@@ -437,6 +443,7 @@ def test_the_fused_kernel_is_used_where_no_one_looks_at_the_weights(monkeypatch,
 
 
 def test_kept_weights_are_those_before_dropout_and_carry_no_gradient():
+    """F017: what is shown under dropout is not what is said."""
     attention = make_attention(keep=True, dropout=0.5)
     queries, keys, values = (X.requires_grad_() for X in make_qkv())
     attention(queries, keys, values, PER_BATCH)
@@ -488,7 +495,7 @@ def test_merge_heads_undoes_split_heads(num_heads):
     assert d2l.merge_heads(d2l.split_heads(X, num_heads)).equal(X)
 
 
-@pytest.mark.parametrize("num_heads", [3, 0, -2, 20])
+@pytest.mark.parametrize("num_heads", [3, 0, -2, 20, 2.5, 2.0])
 @pytest.mark.parametrize(
     "make",
     [
@@ -498,6 +505,7 @@ def test_merge_heads_undoes_split_heads(num_heads):
     ids=["MultiHeadAttention", "split_heads"],
 )
 def test_heads_that_do_not_divide_the_hidden_units_are_refused(make, num_heads):
+    """F018: found only when the net is called."""
     with pytest.raises(ValueError, match=f"num_heads {num_heads} does not divide num_hiddens 10"):
         make(num_heads)
 
@@ -552,6 +560,7 @@ def test_scores_that_are_no_floats_are_refused():
 
 @pytest.mark.parametrize("lens", [None, torch.tensor([2])], ids=["all", "two"])
 def test_a_row_of_nothing_but_minus_infinity_gets_no_weight(lens):
+    """F004: a row of nothing but minus infinity is NaN."""
     weights = d2l.masked_softmax(torch.full((1, 1, 3), -torch.inf), lens)
     assert torch.equal(weights, torch.zeros(1, 1, 3))
 

@@ -101,6 +101,7 @@ def test_each_word_occurs_often_enough_to_be_learnt(side):
 
 @SIDES
 def test_the_first_600_lines_repeat_their_words(side):
+    """F044: with the default settings, <unk> in most targets."""
     words = count(side, PAIRS[:600])
     assert [word for word in words if words[word] < 2] == []
 

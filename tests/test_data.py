@@ -142,6 +142,7 @@ def fra_txt(fra_eng, tmp_path_factory):
     ],
 )
 def test_text_comes_into_one_form(text, expected):
+    """F040: comma and full stop are split wrongly."""
     assert data.preprocess_nmt(text) == expected
 
 
@@ -169,6 +170,7 @@ def test_preprocessing_the_book_twice_is_preprocessing_it_once(fra_txt):
     ("num_examples", "kept"), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (9, 4), (None, 4)]
 )
 def test_num_examples_counts_pairs_and_not_lines(num_examples, kept):
+    """F036: one pair too many, and 0 is all."""
     text = "a\tA\n\nno tab\n\tB\nb\t \nc\tC\tCC-BY\nd\tD\n \t \ne\tE"
     source, target = data.tokenize_nmt(text, num_examples)
     assert source == [["a"], ["c"], ["d"], ["e"]][:kept]
@@ -218,6 +220,7 @@ def test_an_empty_vocabulary_knows_only_the_unknown(tokens):
 
 
 def test_ids_do_not_depend_on_the_order_of_the_text():
+    """F045: equal counts are numbered by the order of the text."""
     words = [*"zyxwv", *"zyx", "é"]
     expected = ["<unk>", "x", "y", "z", "v", "w", "é"]
     for seed in range(5):
@@ -248,6 +251,7 @@ def test_a_reserved_token_in_the_text_has_one_id():
     ],
 )
 def test_ids_become_tokens_again(indices, expected):
+    """F046: ids in a tensor or an array."""
     assert data.Vocab(["a", "b"]).to_tokens(indices) == expected
 
 
@@ -272,6 +276,7 @@ def test_a_line_becomes_num_steps_long(line, expected):
 
 
 def test_each_sentence_ends_in_eos_even_when_it_is_cut():
+    """F032: a target that is cut never ends."""
     vocab = vocab_of([["a", "b", "c"]])
     a, b, c, pad, eos = vocab[["a", "b", "c", "<pad>", "<eos>"]]
     lines = [["a"], ["a", "b"], ["a", "b", "c"], ["c", "b", "a", "c"], []]
@@ -291,6 +296,7 @@ def test_no_sentences_make_an_array_without_rows():
 
 @pytest.mark.parametrize("reserved", [[], ["<pad>"], ["<eos>"]])
 def test_a_vocabulary_without_pad_or_eos_is_refused(reserved):
+    """F047: a reserved token that is missing is silently <unk>."""
     missing = "<eos>" if "<pad>" in reserved else "<pad>"
     with pytest.raises(ValueError, match=f"the vocabulary lacks {missing}"):
         data.build_array_nmt([["a"]], data.Vocab(["a"], reserved_tokens=reserved), 4)
@@ -347,6 +353,7 @@ def test_steps_that_are_padding_in_every_row_are_dropped():
 
 
 def test_batches_hold_source_and_target_with_their_lengths():
+    """F093: workers of a loader cannot find a notebook's classes; there are none."""
     source, target = [["a", "b"], ["a"]], [["x", "y", "x"], ["y"]]
     train_iter, src_vocab, tgt_vocab = data.build_data_nmt(source, target, 2, 5, min_freq=1)
     assert src_vocab.idx_to_token == ["<unk>", *RESERVED, "a", "b"]
@@ -379,6 +386,7 @@ def repeated_pairs() -> tuple[list[list[str]], list[list[str]]]:
 
 @pytest.mark.parametrize(("fraction", "count"), [(0, 0), (0.3, 3), (0.5, 5), (1, 10)])
 def test_whole_english_sentences_are_held_out(fraction, count):
+    """F042: one English sentence on both sides."""
     source, target = repeated_pairs()
     train, held_out = data.hold_out_nmt(source, target, fraction)
     sides = [{tuple(english) for english in side[0]} for side in (train, held_out)]
@@ -406,6 +414,7 @@ def test_a_fraction_outside_0_to_1_is_refused(fraction):
 
 
 def test_all_french_of_a_sentence_is_a_reference():
+    """F043: one reference where several are right."""
     source = [["go", "."], ["hi", "!"], ["go", "."]]
     target = [["va", "!"], ["salut", "!"], ["allez", "-", "y", "!"]]
     references = {"go .": ["va !", "allez - y !"], "hi !": ["salut !"]}
@@ -477,6 +486,7 @@ def test_a_path_without_a_file_is_refused(place, tmp_path):
 
 
 def test_files_are_utf8_whatever_the_system_prefers():
+    """F048: files are opened in the system's encoding."""
     program = (
         "from d2l_mini import data; import hashlib; "
         "print(hashlib.sha1(data.read_data_nmt().encode('utf-8')).hexdigest())"
@@ -493,6 +503,7 @@ def test_files_are_utf8_whatever_the_system_prefers():
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 def test_a_corpus_of_ones_own_becomes_batches(line_end, tmp_path):
+    """F037: lines of three columns are dropped."""
     path = tmp_path / "own.tsv"
     lines = ["no tab", "Go!\tVa !\tCC-BY", "Go, go!\tVa, va !", "Stop!\tStop !"]
     path.write_text(line_end.join(lines), encoding="utf-8", newline="")
@@ -555,6 +566,7 @@ def test_without_the_variable_the_userscache_folder_is_used(server, tmp_path, mo
 
 
 def test_another_archive_of_the_same_text_is_accepted_and_kept(server):
+    """F050: the digest of the archive, which another packer changes."""
     server.body = REPACKED
     assert data.download("pairs").read_bytes() == REPACKED
     data.download("pairs")
@@ -640,6 +652,7 @@ def full_disk(server, monkeypatch):
 def test_a_failed_download_says_what_to_do_and_changes_nothing(
     trouble, message, before, server, cache, monkeypatch
 ):
+    """F049, F053: a page of error is kept as the archive; no network, no end of waiting."""
     for name, content in before.items():
         (cache / name).write_bytes(content)
     trouble(server, monkeypatch)
@@ -720,6 +733,7 @@ def test_no_member_of_a_zip_escapes(server, tmp_path):
 
 
 def test_no_member_of_a_tar_escapes(server, tmp_path, monkeypatch):
+    """F051: a member named ../x."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("pairs/pairs.txt"))
@@ -749,6 +763,7 @@ def test_no_member_of_a_tar_escapes(server, tmp_path, monkeypatch):
     ],
 )
 def test_the_first_kind_of_gpu_that_is_there_is_taken(cuda, mps, xpu, i, expected, monkeypatch):
+    """F090: the GPU of a Mac is never found."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     monkeypatch.setattr(torch.xpu, "device_count", lambda: xpu)

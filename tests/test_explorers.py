@@ -67,6 +67,7 @@ def test_a_view_draws_at_all_ends_of_its_controls(view):
 
 
 def test_each_control_has_a_name_redraws_at_the_end_of_a_move_and_changes_the_view(view):
+    """F079: a slider floods a slow callback."""
     for control in view.controls.values():
         assert control.description
         assert not getattr(control, "continuous_update", False)
@@ -105,6 +106,7 @@ def test_the_line_below_a_picture_is_not_cut_off(view):
 
 
 def test_a_view_keeps_one_picture_and_leaves_no_figure_behind(view):
+    """F077: flicker and double figures."""
     from matplotlib import pyplot
 
     image = view.image
@@ -205,6 +207,7 @@ def test_a_setting_that_cannot_be_is_explained_and_the_next_one_heals_it():
 
 
 def test_a_fault_of_ours_is_shown_with_its_kind_and_reaches_the_tests():
+    """F076: a broken callback passes the tests."""
     view = explorers.Explorer(failing, number=widgets.IntSlider(1, 1, 5, description="number"))
     with pytest.raises(KeyError):
         view.controls["number"].value = 4

@@ -1006,6 +1006,7 @@ LETTER = "ᶁ"  # not in the usual font; in one that matplotlib brings along
 
 
 def test_a_letter_that_the_usual_font_lacks_is_taken_from_another(other_fonts):
+    """F075: Chinese labels are boxes."""
     other_fonts("No Such Font", "STIXGeneral")
     picture = show([[[[1, 2]]]], xticks=[LETTER, "a"])
     fonts = {text.get_text(): text.get_fontfamily() for text in drawn_texts(picture)}

@@ -165,7 +165,7 @@ def test_only_a_notebook_imports_the_explorers_and_the_exercises():
 
 
 def test_the_cell_of_the_book_runs_as_it_is():
-    """The last cell of the book's chapter, with 2 epochs for its 200 and nothing else changed."""
+    """F026: the last cell of the book's chapter, with 2 epochs for 200 and nothing else changed."""
     assert BOOK_CELL.count(" 200,") == 1
     cell = BOOK_CELL.replace(" 200,", " 2,")
     result = run(f"import d2l_mini as d2l\nfrom d2l_mini import *\n{cell}", "-W", "error")

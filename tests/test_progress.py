@@ -114,6 +114,7 @@ def test_accumulator_refuses_another_number_of_values(values):
 
 
 def test_every_series_gets_a_line_also_with_more_series_than_formats():
+    """F072: a fifth curve is dropped."""
     animator = d2l.Animator("epoch", legend=[f"series {i}" for i in range(6)])
     for epoch in (1, 2):
         animator.add(epoch, [epoch * i for i in range(6)])
@@ -163,6 +164,7 @@ def test_x_and_y_of_different_length_are_refused(x, y):
 
 
 def test_a_grid_has_a_panel_for_each_cell():
+    """F073: only the first panel is drawn."""
     animator = d2l.Animator("epoch", nrows=2, ncols=3, figsize=(2, 1))
     assert len(animator.axes) == 6
     assert animator.fig.get_size_inches().tolist() == [6, 2]
@@ -225,6 +227,7 @@ def test_no_figure_stays_open_in_pyplot():
 
 
 def test_plots_do_without_pyplot():
+    """F070, F071: an import that is gone; plt.pause."""
     program = (
         "import sys, torch, d2l_mini as d2l\n"
         "animator = d2l.Animator('epoch', 'loss')\n"
@@ -372,6 +375,7 @@ def test_the_setup_of_the_notebook_works(outputs):
 
 
 def test_thirty_points_make_one_picture_that_is_updated_in_place(outputs):
+    """F068: a figure for each update."""
     [picture] = pictures(outputs["thirty"])
     assert picture["text/plain"] == "epoch 30: loss 0.03333"  # the first drawing had epoch 1
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
@@ -379,6 +383,7 @@ def test_thirty_points_make_one_picture_that_is_updated_in_place(outputs):
 
 
 def test_what_was_printed_stays(outputs):
+    """F069: clear_output wipes what was printed."""
     assert said(outputs["thirty"]) == "before\nbetween\nafter\n"
 
 
@@ -390,6 +395,7 @@ def test_a_later_cell_makes_one_picture_of_its_own_with_all_points(outputs):
 
 @pytest.mark.parametrize("cell", ["one", "three"])
 def test_a_few_points_are_seen(cell, outputs):
+    """F074: fewer than ten epochs give an empty plot."""
     [picture] = pictures(outputs[cell])
     assert colored_dots(base64.b64decode(picture["image/png"])) > 20
 

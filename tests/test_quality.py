@@ -59,6 +59,7 @@ def translate(trained: Trained, sentences: list[str], **settings) -> list[d2l.Tr
 
 
 def test_a_minute_of_training_translates_sentences_it_has_not_seen(trained):
+    """F035: a low loss is not a good translation: this measures translations."""
     held_out = d2l.read_held_out()
     texts = [result.text for result in translate(trained, [pair.english for pair in held_out])]
     references = [d2l.preprocess_nmt(pair.french) for pair in held_out]

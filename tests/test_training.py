@@ -163,6 +163,7 @@ def test_loss_ignores_how_much_padding_there_is(more):
 
 
 def test_loss_changes_neither_itself_nor_its_arguments():
+    """F055: the loss changes itself."""
     arguments = make_loss_input()
     loss = d2l.MaskedSoftmaxCELoss()
     before, copies = str(vars(loss)), [argument.clone() for argument in arguments]
@@ -217,11 +218,13 @@ def test_clipping_leaves_a_short_gradient_as_it_is():
 
 @pytest.mark.parametrize("grads", [(), (None,), ([0.0, 0.0],)])
 def test_clipping_without_a_gradient_gives_norm_zero(grads):
+    """F058: a parameter without a gradient."""
     assert float(d2l.grad_clipping(with_gradients(*grads), 1)) == 0
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
 def test_clipping_refuses_a_gradient_that_is_not_finite(wrong):
+    """F059: NaN passes."""
     net = with_gradients([3.0, 4.0], [wrong, 1.0])
     with pytest.raises(FloatingPointError, match="smaller learning rate"):
         d2l.grad_clipping(net, 1)
@@ -253,6 +256,7 @@ def test_training_learns_a_tiny_corpus_by_heart(capsys):
 
 @pytest.mark.parametrize("num_steps", [7, 10, 40])
 def test_history_holds_nats_per_real_token_whatever_the_padding(num_steps):
+    """F054: the mean over padding, divided by tokens."""
     net, batches, src_vocab, tgt_vocab = make_all(num_steps=num_steps)
     history = d2l.train_seq2seq(net, batches, 0.0, 2, tgt_vocab, CPU)
     expected = nats_per_token(net, src_vocab, tgt_vocab)
@@ -280,6 +284,7 @@ def test_what_is_learnt_does_not_depend_on_num_steps():
 
 
 def test_training_never_starts_the_weights_anew():
+    """F056: a second call starts the weights anew."""
     net, batches, _, tgt_vocab = make_all(dropout=0.1)
     before = weights(net)
     history = d2l.train_seq2seq(net, batches, 0.0, 2, tgt_vocab, CPU)
@@ -359,6 +364,7 @@ def test_an_interrupt_keeps_what_was_learnt_and_says_so(capsys):
 
 
 def test_no_epochs_train_nothing_and_give_an_empty_history(capsys):
+    """F057: no epoch, no batch."""
     net, batches, _, tgt_vocab = make_all()
     before = weights(net)
     history = d2l.train_seq2seq(net, batches, 0.01, 0, tgt_vocab, CPU)
@@ -406,6 +412,7 @@ def test_a_learning_rate_far_too_large_ends_in_one_sentence_and_finite_weights()
 
 
 def test_the_same_seed_gives_the_same_numbers_again():
+    """F092: other numbers when the cell is run again."""
     runs = []
     for _ in range(2):
         train_iter, src_vocab, tgt_vocab = make_data()
@@ -418,6 +425,7 @@ def test_the_same_seed_gives_the_same_numbers_again():
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_translating_between_batches_does_not_change_what_is_learnt(beam_size):
+    """F002: after one translation the rest is trained in eval mode."""
     losses = []
     for looks in (False, True):
         net, batches, src_vocab, tgt_vocab = make_all(dropout=0.2)
@@ -435,6 +443,7 @@ def test_translating_between_batches_does_not_change_what_is_learnt(beam_size):
 
 
 def test_speed_counts_real_tokens_and_the_time_of_training_alone(monkeypatch, capsys):
+    """F060: the speed of the last epoch, with its drawing."""
     net, batches, _, tgt_vocab = make_all(num_steps=40)
     clock = [0]
 
@@ -491,6 +500,7 @@ def test_a_loaded_translator_can_be_trained_on_and_saved_again(tmp_path):
 
 
 def test_the_file_holds_plain_values_and_tensors_only(tmp_path):
+    """F094: torch.load refuses the file."""
     save(tmp_path / "a.pt")
     content = torch.load(tmp_path / "a.pt", weights_only=True)
     assert isinstance(content, dict)
@@ -503,6 +513,7 @@ def test_the_file_holds_plain_values_and_tensors_only(tmp_path):
 
 
 def test_the_file_loads_in_another_process(tmp_path):
+    """F095: a pickled vocabulary is tied to __main__."""
     net, src_vocab, tgt_vocab = save(tmp_path / "a.pt")
     program = (
         "import sys, torch, d2l_mini as d2l\n"

@@ -121,6 +121,7 @@ def drop_later(steps: int) -> Tensor:
 @pytest.mark.parametrize("num_hiddens", [1, 7, 8])
 @pytest.mark.parametrize("offset", [0, 3])
 def test_positions_follow_the_formula_of_the_paper(num_hiddens, offset):
+    """F022: an odd width."""
     encoded = d2l.PositionalEncoding(num_hiddens)(torch.zeros(2, 5, num_hiddens), offset)
     expected = [
         [
@@ -158,15 +159,18 @@ def test_the_last_position_is_max_len_less_1():
     ],
 )
 def test_a_position_or_width_that_does_not_fit_is_named(shape, offset, message):
+    """F023: longer than max_len."""
     with pytest.raises(ValueError, match=message):
         d2l.PositionalEncoding(8, max_len=10)(torch.zeros(shape), offset)
 
 
 def test_positions_are_no_part_of_a_checkpoint():
+    """F025: the positions tie a checkpoint to its max_len."""
     assert not d2l.PositionalEncoding(8).state_dict()
 
 
 def test_positions_move_with_their_module():
+    """F024: the positions stay behind when the module moves."""
     encoding = d2l.PositionalEncoding(8)
     assert encoding.to(torch.float64).P.dtype == torch.float64
     assert encoding.to("meta").P.device.type == "meta"
@@ -207,6 +211,7 @@ def test_add_norm_drops_what_came_out_of_the_sublayer_and_keeps_what_went_in():
     ("offset", "expected"), [(0, [1, 2, 3]), (4, [5, 6, 7])], ids=["from-the-start", "going-on"]
 )
 def test_a_query_may_use_itself_and_what_came_before(offset, expected):
+    """F014: with a cache, a causal mask that begins at the first key."""
     lens = causal_lens(2, 3, offset, torch.device("cpu"))
     assert lens.tolist() == [expected, expected]
     assert causal_lens(2, 3, offset, torch.device("meta")).device.type == "meta"
@@ -292,6 +297,7 @@ def test_the_whole_net_equals_pytorch_s_transformer(training, keep, valid_lens):
 def test_a_later_target_token_never_changes_an_earlier_logit(
     training, keep, enc_valid_lens, changed
 ):
+    """F001: no causal mask in eval mode."""
     net = make_net(training=training, keep=keep)
     enc_X, dec_X = make_tokens()
     other = dec_X.clone()
@@ -356,6 +362,7 @@ def test_a_length_that_does_not_fit_the_source_is_named():
 @source_lengths
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
 def test_decoding_in_steps_equals_one_pass(training, keep, enc_valid_lens, steps):
+    """F021, F029: every step at position 0; the cache never compared with one pass."""
     net = make_net(training=training, keep=keep)
     enc_X, dec_X = make_tokens(target_steps=7)
     expected, expected_state = net(enc_X, dec_X, enc_valid_lens)
@@ -457,6 +464,7 @@ def test_decoding_past_the_last_position_is_refused():
 @both_paths
 @pytest.mark.parametrize("lens_device", [None, "cpu", "meta"], ids=str)
 def test_the_net_runs_and_decodes_where_its_input_is(keep, lens_device):
+    """F061: a dropout mask that is drawn on the CPU."""
     net = make_net(dropout=0.1, training=True, keep=keep).to("meta")
     enc_X, dec_X = (X.to("meta") for X in make_tokens(target_steps=2))
     lens = None if lens_device is None else torch.tensor([5, 2], device=lens_device)
@@ -487,6 +495,7 @@ def test_the_net_keeps_its_float_type_and_stays_finite(training, keep, dtype):
 
 @halves
 def test_embeddings_start_at_the_size_of_the_positions(half):
+    """F027: embeddings so large that positions drown."""
     torch.manual_seed(0)
     embedding = STACKS[half](400, 64, 8, 2, 1).embedding.weight.detach()
     assert embedding.mean().abs() < 0.01
@@ -560,6 +569,7 @@ def test_the_decoder_shows_self_attention_and_then_attention_to_the_encoder():
 
 @both_modes
 def test_weights_seen_in_steps_are_the_rows_of_those_seen_in_one_pass(training):
+    """F028: in train mode, a step with a cache sees the first key alone."""
     net = make_net(training=training, keep=True)
     (enc_X, dec_X), lens = make_tokens(), torch.tensor([5, 2])
     net(enc_X, dec_X, lens)

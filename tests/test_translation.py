@@ -273,6 +273,7 @@ def test_pad_and_bos_are_never_written(beam_size):
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_sentence_that_cannot_end_is_marked_as_not_finished(beam_size):
+    """F033: no <eos>, and it looks finished."""
     net, src_vocab, tgt_vocab = make_all()
     with torch.no_grad():
         net.decoder.dense.bias[tgt_vocab["<eos>"]] = -1e9
@@ -300,6 +301,7 @@ def test_words_that_the_vocabulary_lacks_are_listed_each_time():
 
 @pytest.mark.parametrize(("num_words", "truncated"), [(4, False), (5, True), (9, True)])
 def test_a_sentence_that_is_too_long_is_cut_with_a_warning(num_words, truncated):
+    """F031: a source is cut without a word."""
     everything = make_all()
     sentence = " ".join(["go"] * num_words)
     if truncated:
@@ -314,6 +316,7 @@ def test_a_sentence_that_is_too_long_is_cut_with_a_warning(num_words, truncated)
 
 @pytest.mark.parametrize("sentence", ["Go.", "GO .", "  go  .  ", "go\u00a0.", "Go.\n"])
 def test_a_sentence_is_prepared_as_in_training(sentence):
+    """F038: what is typed is not prepared as in training."""
     everything = make_all()
     assert translate(everything, [sentence]) == translate(everything, ["go ."])
 
@@ -427,6 +430,7 @@ def mapped(request):
 
 
 def test_maps_have_a_row_for_each_step_and_name_their_words(mapped):
+    """F034: maps that grow from step to step, with columns of padding."""
     for sentence, result in zip(SENTENCES, mapped[1], strict=True):
         maps = result.attention
         assert maps.source == [*sentence.lower().split(), "<eos>"]
@@ -462,6 +466,7 @@ def test_maps_equal_the_weights_recorded_at_each_cached_step(mapped):
 
 
 def test_maps_are_ordinary_tensors_that_a_reader_can_compute_with(mapped):
+    """F030: maps that hold on to the graph."""
     for weights in mapped[1][0].attention[:3]:
         assert not weights.requires_grad
         assert not weights.is_inference()
@@ -523,6 +528,7 @@ def test_predict_seq2seq_gives_a_text_and_maps_where_asked():
     ],
 )
 def test_bleu_has_the_value_of_the_book(prediction, label, k, expected):
+    """F063, F064, F067: shorter than k; empty; the brevity penalty turned round."""
     assert d2l.bleu(prediction, label, k) == pytest.approx(expected, abs=1e-12)
 
 
@@ -599,6 +605,7 @@ def test_corpus_bleu_equals_sacrebleu_with_references_of_different_number():
 
 
 def test_corpus_bleu_gives_each_hypothesis_its_own_references():
+    """F065: references transposed."""
     one, other = HYPOTHESES[0], HYPOTHESES[3]
     references = [["un autre texte .", one], [other, "un autre texte ."]]
     assert d2l.corpus_bleu([one, other], references) == pytest.approx(100)
@@ -615,6 +622,7 @@ def test_corpus_bleu_is_not_the_mean_of_the_sentences():
 
 
 def test_corpus_bleu_is_zero_where_no_hypothesis_has_four_tokens():
+    """F066: short sentences; the docstring explains it."""
     assert d2l.corpus_bleu(["va maintenant !"], ["va maintenant !"]) == 0
     assert d2l.corpus_bleu(["va a b c"], ["va a b d"]) > 0
 

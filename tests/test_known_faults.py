@@ -1,0 +1,454 @@
+"""Faults that people met in code of this kind, and that no test of a module names.
+
+The ids are those of a list of 95; `grep -rn F0 tests` finds where each of them is held off.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import threading
+import unicodedata
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import d2l_mini as d2l
+from d2l_mini import data
+
+ROOT = Path(__file__).parent.parent
+CPU = torch.device("cpu")
+RESERVED = ["<pad>", "<bos>", "<eos>"]
+VOCAB, HIDDENS = 11, 8
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def make_net(source: int = VOCAB, target: int = VOCAB, keep: bool | None = None):
+    torch.manual_seed(0)
+    sizes = (HIDDENS, 16, 2, 2)
+    net = d2l.EncoderDecoder(
+        d2l.TransformerEncoder(source, *sizes), d2l.TransformerDecoder(target, *sizes)
+    )
+    for module in net.modules():
+        if isinstance(module, d2l.Attention):
+            module.keep_weights = keep
+    return net
+
+
+def test_each_fault_has_its_test_or_its_line():
+    """A row that no test can reach is named in the table of CONTRIBUTING.md."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    texts.append((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    named = set(re.findall(r"\bF0\d\d\b", "\n".join(texts)))
+    assert sorted({f"F{number:03}" for number in range(1, 96)} - named) == []
+
+
+# Masks and attention -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kernel_calls(monkeypatch) -> list[dict]:
+    """What PyTorch's kernel is asked for."""
+    calls, kernel = [], F.scaled_dot_product_attention
+
+    def noted(query, key, value, **settings):
+        calls.append(settings)
+        return kernel(query, key, value, **settings)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    return calls
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_no_kernel_sees_a_row_without_a_key(kernel_calls, training):
+    """F006: what a kernel makes of such a row differs by release and by device."""
+    net = make_net(keep=False).train(training)
+    logits, _ = net(torch.ones(2, 5).long(), torch.ones(2, 3).long(), torch.tensor([0, 2]))
+    assert logits.isfinite().all()
+    masks = [call["attn_mask"] for call in kernel_calls]
+    assert len(masks) == 6
+    assert all(mask.dtype == torch.bool and mask.any(dim=-1).all() for mask in masks)
+
+
+def test_no_kernel_is_told_is_causal(kernel_calls):
+    """F015: in some layers that is a hint only, and beside a cache it means another mask."""
+    net = make_net(keep=False).eval()
+    state = net.decoder.init_state(net.encoder(torch.ones(1, 4).long()))
+    for steps in (3, 1, 2):
+        _, state = net.decoder(torch.ones(1, steps).long(), state)
+    assert len(kernel_calls) == 2 + 3 * 4
+    assert not any(call.get("is_causal") for call in kernel_calls)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.int8], ids=str)
+@pytest.mark.parametrize("form", [Tensor.numpy, Tensor.tolist, tuple, Tensor.clone])
+def test_whole_lengths_of_any_form_are_taken(dtype, form):
+    scores = torch.randn(2, 3, 200)  # more keys than an int8 can count
+    lens = form(torch.tensor([1, 100]).to(dtype))
+    assert d2l.masked_softmax(scores, lens).equal(
+        d2l.masked_softmax(scores, torch.tensor([1, 100]))
+    )
+
+
+@pytest.mark.parametrize(
+    "lens", [["2", "3"], [None, 1], [[1], [1, 2]], [1.5, 2], torch.zeros(2, dtype=torch.complex64)]
+)
+def test_lengths_that_are_none_are_refused_at_once(lens):
+    """F010: lengths of a wrong form fail far from the cause."""
+    for mask in (d2l.masked_softmax, lambda X, lens: d2l.sequence_mask(X[:, 0], lens)):
+        with pytest.raises(TypeError, match="valid lengths are whole numbers, but"):
+            mask(torch.zeros(2, 3, 4), lens)
+
+
+def test_padding_of_the_target_needs_no_mask_of_its_own():
+    """F011: keys are masked, and padded queries are left to the loss, never masked themselves."""
+    lens, loss = torch.tensor([2, 4]), d2l.MaskedSoftmaxCELoss()
+    enc_X, Y = torch.randint(VOCAB, (2, 5)), torch.randint(VOCAB, (2, 5))
+    gradients = []
+    for padding in (0, 7):
+        net, dec_X = make_net().train(), d2l.sequence_mask(Y, lens, padding)
+        loss(net(enc_X, dec_X)[0], Y, lens).sum().backward()
+        gradients.append([parameter.grad for parameter in net.parameters()])
+    torch.testing.assert_close(*gradients)
+    both = torch.minimum(torch.arange(1, 6), lens[:, None])  # causal and padding at once
+    assert both.tolist() == [[1, 2, 2, 2, 2], [1, 2, 3, 4, 4]]
+    weights = d2l.masked_softmax(torch.randn(2, 5, 5), both)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5))
+
+
+def test_true_in_a_mask_is_to_keep():
+    """F012: one of PyTorch's functions keeps where a mask is True, another one drops."""
+    keep = d2l.attention_mask(torch.Size((1, 1, 4)), torch.tensor([2]), CPU)
+    assert keep.tolist() == [[[True, True, False, False]]]
+    X, values = torch.zeros(1, 4, 4), torch.eye(4)[None]
+    kept = F.scaled_dot_product_attention(X[:, :1], X, values, attn_mask=keep)
+    assert kept.tolist() == [[[0.5, 0.5, 0, 0]]]
+    assert d2l.DotProductAttention()(X[:, :1], X, values, torch.tensor([2])).equal(kept)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.bool], ids=str)
+def test_a_mask_is_not_taken_for_lengths(dtype):
+    """F013: a mask of zeros and ones is added to the scores."""
+    mask = torch.tensor([[1, 1, 0, 0]]).to(dtype)
+    for lens in (mask, mask[None], mask[:, 0]):
+        with pytest.raises(TypeError, match=f"valid lengths are whole numbers.*{dtype}"):
+            d2l.masked_softmax(torch.zeros(1, 4, 4), lens)
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["weights-kept", "fused"])
+def test_the_encoder_gives_the_same_in_both_modes_where_a_step_is_padding_in_every_row(keep):
+    """F016: PyTorch's own has a fast path in eval mode that cuts them off, or makes them 0."""
+    encoder = make_net(keep=keep).encoder
+    X, lens = torch.randint(VOCAB, (2, 6)), torch.tensor([3, 4])
+    trained, evaluated = encoder.train()(X, lens), encoder.eval()(X, lens)
+    assert evaluated.shape == (2, 6, HIDDENS)
+    assert evaluated[:, 4:].any(dim=-1).all()
+    torch.testing.assert_close(evaluated, trained)
+
+
+def test_each_side_may_have_its_own_id_for_padding():
+    """F019: the target is masked by the id that pads the source."""
+    lines = [["a", "b"], ["a"]]
+    plain = d2l.Vocab(lines, reserved_tokens=RESERVED)
+    other = d2l.Vocab(lines, reserved_tokens=["<eos>", "<bos>", "<more>", "<pad>"])
+    assert plain["<pad>"] != other["<pad>"]
+    X, X_len = d2l.build_array_nmt(lines, plain, 6)
+    Y, Y_len = d2l.build_array_nmt(lines, other, 6)
+    net, loss = make_net(len(plain), len(other)), d2l.MaskedSoftmaxCELoss()
+    losses = []
+    for source_id, target_id in ((plain["<pad>"], other["<pad>"]), (5, 1), (0, 6)):
+        X, Y = d2l.sequence_mask(X, X_len, source_id), d2l.sequence_mask(Y, Y_len, target_id)
+        losses.append(loss(net(X, Y, X_len)[0], Y, Y_len))
+    torch.testing.assert_close(losses[1:], losses[:1] * 2)
+
+
+def test_no_mask_is_an_assignment_to_an_index():
+    """F091: X[~mask] = value is slow, and wrong on some devices (F089)."""
+    seen = set()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.add(function.overloadpacket.__name__.rstrip("_"))
+            return function(*args, **(kwargs or {}))
+
+    lens = torch.tensor([0, 3])
+    with Watch():
+        d2l.sequence_mask(torch.ones(2, 4), lens)
+        for keep in (True, False):
+            logits, _ = make_net(keep=keep)(torch.ones(2, 5).long(), torch.ones(2, 4).long(), lens)
+            d2l.MaskedSoftmaxCELoss()(logits, torch.ones(2, 4).long(), lens).sum().backward()
+    assert "masked_fill" in seen
+    assert seen & {"index_put", "nonzero", "masked_select", "masked_scatter"} == set()
+
+
+# The loss ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_the_loss_without_padding_and_with_certain_logits_is_finite(dtype):
+    """F062: no padding in the batch, or the log of 0."""
+    pred = torch.tensor([[[3e4, -3e4], [3e4, -3e4]]], dtype=dtype)
+    losses = d2l.MaskedSoftmaxCELoss()(pred, torch.tensor([[0, 1]]), torch.tensor([2]))
+    assert losses.tolist() == pytest.approx([6e4], rel=1e-2)
+
+
+# Text ----------------------------------------------------------------------------------------
+
+# Each of these is a space to Python; U+200B and its like are none, and take no room.
+SPACES = [chr(code) for code in range(0x3001) if chr(code).isspace()]
+INVISIBLE = "\0\x1b\x7f\x9f\xad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200f\u202e\u2060\u2066"
+INVISIBLE += "\u2069\u3164\ufe0f\ufeff\uffa0\ufff9\U0001d173\U000e0041"
+APOSTROPHES = "'’‘‛′‵´`ʹʻʼʽˈˊˋ΄՚׳᾽᾿ꞌ❛❜＇｀" + "\u0374\u1fef\u1ffd"  # by NFC, three turn into one
+
+
+def test_any_space_parts_words_and_none_is_a_word():
+    """F039: double, trailing and special spaces become <unk>."""
+    assert len(SPACES) >= 25
+    for space in SPACES:
+        text = f"{space}Go{space * 2}on{space}.{space}"
+        assert d2l.preprocess_nmt(text).split() == ["go", "on", "."]
+        assert set("".join(d2l.preprocess_nmt(text).split(" "))) <= set("goon.\t\n")
+
+
+@pytest.mark.parametrize("sentence", [*SPACES, *INVISIBLE, f"\u200b{' ' * 3}\ufeff"], ids=ascii)
+def test_a_sentence_without_a_word_is_refused(sentence):
+    src_vocab = d2l.Vocab(["go"], reserved_tokens=RESERVED)
+    net = make_net(len(src_vocab), len(src_vocab))
+    with pytest.raises(ValueError, match="sentence 1 is empty"):
+        d2l.translate(net, ["go", sentence], src_vocab, src_vocab, 5, CPU)
+
+
+@pytest.mark.parametrize("mark", INVISIBLE, ids=ascii)
+def test_what_no_one_sees_changes_nothing(mark):
+    assert d2l.preprocess_nmt(f"{mark}L'e{mark}\u0301t\u0301e {mark}.") == "l'ét́e ."
+
+
+@pytest.mark.parametrize("apostrophe", APOSTROPHES, ids=ascii)
+def test_any_apostrophe_is_the_straight_one(apostrophe):
+    """F041: the typographic one makes another word."""
+    for form in ("NFC", "NFD", "NFKC"):
+        text = unicodedata.normalize(form, f"L{apostrophe}ÉTÉ.")
+        if " " not in text:  # NFKC takes the older ones apart
+            assert d2l.preprocess_nmt(text) == "l'été ."
+
+
+@pytest.mark.parametrize("token", ["<unk>", *RESERVED])
+@pytest.mark.parametrize("form", ["{}", "a{}b", "{}{}", "{} a", "<{}>"])
+def test_a_reserved_token_in_a_text_is_text(token, form):
+    """Typed by a reader, <eos> would end the sentence."""
+    text = d2l.preprocess_nmt(form.format(token, token))
+    assert not set(text.split()) & {"<unk>", *RESERVED}
+    assert d2l.preprocess_nmt(text) == text
+    src_vocab = d2l.Vocab(["a", "b"], reserved_tokens=RESERVED)
+    net = make_net(len(src_vocab), len(src_vocab))
+    [result] = d2l.translate(net, [form.format(token, token)], src_vocab, src_vocab, 20, CPU)
+    assert token.strip("<>") in result.unknown
+
+
+def test_a_word_that_a_model_did_not_know_counts_as_one():
+    assert d2l.corpus_bleu(["a b <unk> d e f"], ["a b c d e f"]) == pytest.approx(
+        d2l.corpus_bleu(["a b x d e f"], ["a b c d e f"])
+    )
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u200b", "\ufeff \u200e", "\x0b\x00", "\u3164"])
+@pytest.mark.parametrize("line", ["{}\tVa !", "Go.\t{}", "{}\t{}"])
+def test_a_side_that_shows_nothing_makes_no_pair(blank, line, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{line.format(blank, blank)}\nHi.\tSalut.\nOui.\tYes.\n", encoding="utf-8")
+    train_iter, *_ = d2l.load_data_nmt(2, 5, num_examples=2, source=path)
+    assert len(train_iter.dataset) == 2
+    assert d2l.tokenize_nmt(path.read_text(encoding="utf-8"), 1)[0] == [["Hi."]]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\r\n", "\r\r"], ids=ascii)
+def test_any_end_of_line_ends_a_line(end, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(end.join(["Go.\tVa !", "Hi.\tSalut.", "Yes.\tOui.", ""]).encode())
+    for num_examples in (1, 2, 3):
+        train_iter, *_ = d2l.load_data_nmt(2, 5, num_examples, path)
+        assert len(train_iter.dataset) == num_examples
+
+
+def test_a_line_that_a_lone_return_cuts_is_no_pair(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(b"Go\r\tVa\nHi.\tSalut.\nYes.\tOui.\n")
+    train_iter, *_ = d2l.load_data_nmt(2, 5, num_examples=2, source=path)
+    assert len(train_iter.dataset) == 2
+
+
+# Counts --------------------------------------------------------------------------------------
+
+
+def translate_with(**settings):
+    vocab = d2l.Vocab(["a"], reserved_tokens=RESERVED)
+    net = make_net(len(vocab), len(vocab))
+    return d2l.translate(net, ["a"], vocab, vocab, **{"num_steps": 5, "device": CPU} | settings)
+
+
+COUNTS: dict[str, list[Callable]] = {
+    "num_examples": [
+        lambda number: d2l.tokenize_nmt("a\tb", number),
+        lambda number: d2l.load_data_nmt(2, 5, number),
+    ],
+    "num_steps": [
+        lambda number: d2l.build_array_nmt([], d2l.Vocab(reserved_tokens=RESERVED), number),
+        lambda number: d2l.load_data_nmt(2, number),
+        lambda number: translate_with(num_steps=number),
+    ],
+    "batch_size": [
+        lambda number: d2l.load_array([torch.zeros(3)], number),
+        lambda number: d2l.load_data_nmt(number, 20),
+        lambda number: translate_with(batch_size=number),
+    ],
+    "beam_size": [lambda number: translate_with(beam_size=number)],
+    "num_layers": [lambda number: d2l.TransformerEncoder(VOCAB, 8, 8, 2, number)],
+    "k": [lambda number: d2l.bleu("a", "a", number)],
+    "i": [d2l.try_gpu],
+}
+
+
+@pytest.mark.parametrize("number", [10.0, 2.5, float("nan"), -1, -2.0], ids=str)
+@pytest.mark.parametrize(
+    ("name", "call"), [(name, call) for name, calls in COUNTS.items() for call in calls]
+)
+def test_a_number_that_counts_nothing_is_named(name, call, number):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} is {number}; ") as caught:
+        call(number)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda n: torch.tensor(n), lambda n: torch.tensor([n]).numpy()[0]]
+)
+def test_a_whole_number_of_any_type_counts(make):
+    assert d2l.tokenize_nmt("a\tb\nc\td", make(1)) == ([["a"]], [["b"]])
+    assert len(d2l.load_array([torch.zeros(3)], make(2))) == 2
+    assert d2l.build_array_nmt([["a"]], d2l.Vocab(["a"], 0, RESERVED), make(3))[0].shape == (1, 3)
+    assert len(translate_with(num_steps=make(3), batch_size=make(1), beam_size=make(2))) == 1
+
+
+# Files ---------------------------------------------------------------------------------------
+
+MEMBERS = {
+    "pairs/pairs.txt": "Go.\tVa !\n" * 50,
+    "pairs/deep/more.txt": "Hi.\tSalut.\n" * 50,
+    "pairs/empty.txt": "",
+}
+
+
+@pytest.fixture
+def unpacked(tmp_path, monkeypatch) -> Path:
+    """Where "pairs" will be unpacked; its archive is in the cache already."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, text in MEMBERS.items():
+            archive.writestr(name, text)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "pairs.zip").write_bytes(buffer.getvalue())
+    entry = ("https://example.org/pairs.zip", sha1(buffer.getvalue()).hexdigest())
+    monkeypatch.setitem(data.DATA_HUB, "pairs", entry)
+    return cache / "pairs"
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder.parent).as_posix(): path.read_bytes().decode() for path in files
+    }
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {},
+        {"pairs/pairs.txt": MEMBERS["pairs/pairs.txt"]},
+        {"pairs/pairs.txt": MEMBERS["pairs/pairs.txt"][:100]},
+        MEMBERS | {"pairs/deep/more.txt": ""},
+        MEMBERS,
+    ],
+    ids=["empty", "files missing", "a file cut", "a file empty", "whole"],
+)
+def test_a_folder_that_an_interruption_left_is_made_whole(there, unpacked):
+    unpacked.mkdir()
+    for name, text in there.items():
+        path = unpacked.parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode())
+    (unpacked / "notes.txt").write_bytes(b"mine")
+    assert contents(data.download_extract("pairs")) == MEMBERS | {"pairs/notes.txt": "mine"}
+    assert {path.name for path in unpacked.parent.iterdir()} == {"pairs", "pairs.zip"}
+
+
+def test_unpacking_that_is_interrupted_is_taken_up_again(unpacked, monkeypatch):
+    replace, count = data.os.replace, iter(range(9))
+
+    def interrupted(*paths):
+        if next(count) == 1:
+            raise KeyboardInterrupt
+        replace(*paths)
+
+    monkeypatch.setattr(data.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data.download_extract("pairs")
+    assert contents(data.download_extract("pairs")) == MEMBERS
+    assert {path.name for path in unpacked.parent.iterdir()} == {"pairs", "pairs.zip"}
+
+
+def test_two_may_unpack_at_once(unpacked, monkeypatch):
+    unpack, both = data.shutil.unpack_archive, threading.Barrier(2)
+
+    def together(*args, **settings):
+        unpack(*args, **settings)
+        both.wait(10)
+
+    monkeypatch.setattr(data.shutil, "unpack_archive", together)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(data.download_extract, ["pairs"] * 2)) == [unpacked] * 2
+    assert contents(unpacked) == MEMBERS
+
+
+def test_a_download_that_is_interrupted_leaves_nothing(unpacked, monkeypatch):
+    archive = unpacked.with_suffix(".zip")
+    whole = archive.read_bytes()
+    archive.unlink()
+
+    def interrupted(url: str, path: Path) -> None:
+        path.write_bytes(whole[:40])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, "_fetch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        data.download("pairs")
+    assert list(archive.parent.iterdir()) == []
+    monkeypatch.setattr(data, "_fetch", lambda url, path: path.write_bytes(whole))
+    assert data.download("pairs").read_bytes() == whole
+
+
+def test_files_lie_in_one_place_wherever_a_notebook_runs(tmp_path, monkeypatch):
+    """F052: a relative "./data" makes a download for each folder."""
+    monkeypatch.delenv("D2L_MINI_CACHE")
+    places, texts = set(), set()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        places.add(data.cache_folder())
+        texts.add(data.read_data_nmt())
+    assert len(places) == len(texts) == 1
+    assert places.pop().is_absolute()
+
+
+@pytest.mark.parametrize("name", ["FRA.TXT", "Pairs.Tsv"])
+def test_the_text_in_a_zip_is_found_in_capitals_too(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "PAIRS.ZIP", "w") as archive:
+        archive.writestr(name, "Go.\tVa !\n")
+    assert data.read_data_nmt(tmp_path / "PAIRS.ZIP") == "Go.\tVa !\n"

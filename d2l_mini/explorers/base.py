@@ -22,10 +22,16 @@ NAME_SLIDERS = """
 for (const slider of this.closest('.widget-vbox')?.querySelectorAll('.widget-slider') ?? []) {
     const handle = slider.querySelector('[role=slider]')
     const value = slider.querySelector('.widget-readout')
-    if (handle && value) {
+    if (handle && value && !handle.ariaLabel) {
         handle.ariaLabel = value.ariaLabel = slider.querySelector('.widget-label').textContent
-        handle.ariaValueText = value.textContent
         value.role = 'textbox'
+        const say = () => {
+            if (handle.ariaValueText !== value.textContent) handle.ariaValueText = value.textContent
+        }
+        const observer = new MutationObserver(say)
+        observer.observe(value, {childList: true, characterData: true, subtree: true})
+        observer.observe(handle, {attributeFilter: ['aria-valuetext']})
+        say()
     }
 }"""
 

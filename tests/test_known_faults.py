@@ -234,10 +234,9 @@ def test_what_no_one_sees_changes_nothing(mark):
 @pytest.mark.parametrize("apostrophe", APOSTROPHES, ids=ascii)
 def test_any_apostrophe_is_the_straight_one(apostrophe):
     """F041: the typographic one makes another word."""
-    for form in ("NFC", "NFD", "NFKC"):
-        text = unicodedata.normalize(form, f"L{apostrophe}ÉTÉ.")
-        if " " not in text:  # NFKC takes the older ones apart
-            assert d2l.preprocess_nmt(text) == "l'été ."
+    text = f"L{apostrophe}ÉTÉ."
+    for form in (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)):
+        assert d2l.preprocess_nmt(form) == "l'été ."
 
 
 @pytest.mark.parametrize("token", ["<unk>", *RESERVED])

@@ -47,6 +47,8 @@ from d2l_mini.training import (
 from d2l_mini.transformer import EncoderDecoder, TransformerDecoder, TransformerEncoder
 from d2l_mini.translation import corpus_bleu, corpus_chrf, translate
 
+__all__ = ["Settings", "Training", "main"]
+
 TIMEOUT = timedelta(minutes=5)  # how long a process waits for the others
 
 

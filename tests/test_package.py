@@ -91,7 +91,7 @@ def test_every_public_name_is_there_once_and_listed():
     assert set(d2l.__all__) <= set(dir(d2l))
 
 
-@pytest.mark.parametrize("module", IMPORTS)
+@pytest.mark.parametrize("module", sorted(IMPORTS.keys() - {"train"}))  # which is a command
 def test_the_package_gives_all_that_a_module_makes_public(module):
     names = importlib.import_module(f"d2l_mini.{module}").__all__
     assert set(names) <= set(d2l.__all__)

@@ -84,6 +84,7 @@ def view(forgetful):
 
 
 def test_the_defaults_are_those_of_the_notebook(view):
+    assert view.controls["part"].index == 0  # a drop-down without an index shows nothing
     assert view.chosen == (None, 0.01, True)
     assert view.picture.description.startswith("The whole model, learning rate 0.01, with warm-up:")
     assert view.words.value == html.escape(view.picture.description)

@@ -19,7 +19,8 @@ __all__ = ["draw_training", "explore_training"]
 
 def draw_training(part: str | None, lr: float, warm: bool) -> Picture:
     """Train with these settings, if that was never done, and draw how it went."""
-    return draw_runs(((part, lr, warm), train_short(part, lr, warm)))
+    settings = part or None, lr, warm
+    return draw_runs((settings, train_short(*settings)))
 
 
 def draw_runs(now: tuple, before: tuple | None = None) -> Picture:
@@ -87,7 +88,8 @@ class TrainingExplorer(Explorer):
     @property
     def chosen(self) -> tuple:
         """What the controls say."""
-        return tuple(control.value for control in self.controls.values())
+        part, lr, warm = (control.value for control in self.controls.values())
+        return part or None, lr, warm
 
     def redraw(self, change=None) -> None:
         """At first draw; later only say what would be trained."""
@@ -128,9 +130,9 @@ class TrainingExplorer(Explorer):
 
 def explore_training() -> TrainingExplorer:
     """What is left out, the learning rate and the warm-up against a training of two seconds."""
-    options = [("nothing", None), *((part, part) for part in PARTS)]
+    options = [("nothing", ""), *((part, part) for part in PARTS)]  # of None, none is selected
     return TrainingExplorer(
-        part=widgets.Dropdown(options=options, value=None, description="leave out"),
+        part=widgets.Dropdown(options=options, description="leave out"),
         lr=widgets.FloatLogSlider(0.01, min=-3, max=0, step=0.1, description="learning rate"),
         warm=widgets.Checkbox(True, description="warm-up"),
     )

@@ -379,7 +379,7 @@ def test_thirty_points_make_one_picture_that_is_updated_in_place(outputs):
     [picture] = pictures(outputs["thirty"])
     assert picture["text/plain"] == "epoch 30: loss 0.03333"  # the first drawing had epoch 1
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
-    assert set(picture) == {"image/png", "text/plain"}
+    assert set(picture) == {"image/png", "text/html", "text/plain"}
 
 
 def test_what_was_printed_stays(outputs):

@@ -99,7 +99,8 @@ class Picture(Figure):
     def png(self, sharpness: float = 2) -> bytes:
         """Return the picture as a PNG file, with this many dots for one of a plain screen."""
         file = io.BytesIO()
-        self.savefig(file, format="png", dpi=96 * sharpness)
+        fast = {"compress_level": 3}  # a tenth larger, and a third faster to write
+        self.savefig(file, format="png", dpi=96 * sharpness, pil_kwargs=fast)
         return file.getvalue()
 
     def html(self, png: bytes) -> str:

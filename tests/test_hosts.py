@@ -310,7 +310,7 @@ def colab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             link = packages / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not link.exists():
                 link.symlink_to(distribution(name).locate_file(file.parts[0]))
-    missing = closure(["sacrebleu", "platformdirs", "setuptools"])
+    missing = closure(["sacrebleu", "tqdm", "platformdirs", "setuptools"])
     for name in missing:
         pack(name, tmp_path / "wheels")
     kernel = tmp_path / "share/kernels/colab/kernel.json"
@@ -350,7 +350,7 @@ def installed(packages: Path) -> set[str]:
 def test_without_an_address_a_notebook_opened_alone_says_in_a_sentence_what_to_do(
     colab, project, tmp_path
 ):
-    cells = [set_up(path) for path in sorted((project / "notebooks").iterdir())]
+    cells = [set_up(path) for path in sorted((project / "notebooks").glob("*.ipynb"))]
     (tmp_path / "alone").mkdir()
     notebook = nbformat.v4.new_notebook(cells=cells)
     client = NotebookClient(notebook, kernel_name="colab", allow_errors=True)
@@ -374,7 +374,7 @@ def test_with_an_address_a_notebook_opened_alone_installs_the_package_and_leaves
     monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.{published.as_uri()}.insteadOf")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", ADDRESS)
 
-    first, *others = sorted((published / "notebooks").iterdir())
+    first, *others = sorted((published / "notebooks").glob("*.ipynb"))
     notebook = nbformat.read(first, as_version=4)
     notebook.cells += [set_up(path) for path in others]
     (tmp_path / "alone").mkdir()
@@ -384,7 +384,8 @@ def test_with_an_address_a_notebook_opened_alone_installs_the_package_and_leaves
     except CellExecutionError as error:
         pytest.fail(str(error))
 
-    assert installed(colab) == {"d2l-mini"} | closure(["sacrebleu"]) - closure(PRESENT)
+    new = closure(["sacrebleu", "tqdm"]) - closure(PRESENT)
+    assert installed(colab) == {"d2l-mini"} | new
     assert (colab / "torch").is_symlink()
     models = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
     assert len(models) > 10  # all of them Colab knows without a manager of its own
@@ -405,7 +406,7 @@ def test_a_view_shows_its_picture_where_widgets_show_themselves(monkeypatch):
 def test_the_package_imports_only_what_it_asks_for():
     """And asks for little: nothing that Colab would have to replace."""
     declared = {Requirement(line).name for line in PROJECT["dependencies"]}
-    small = {"torch", "matplotlib", "ipywidgets", "requests", "platformdirs", "sacrebleu"}
+    small = {"torch", "matplotlib", "ipywidgets", "requests", "platformdirs", "sacrebleu", "tqdm"}
     assert declared == small
     comes_along = {"IPython", "numpy", "PIL"}  # with ipywidgets and matplotlib
     for path in sources("d2l_mini"):

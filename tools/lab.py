@@ -67,7 +67,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         for name, settings in SETTINGS.items():
             file = Path(home, "settings", "@jupyterlab", f"{name}.jupyterlab-settings")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(settings))
+            file.write_text(json.dumps(settings), encoding="utf-8")
         nowhere = "http://127.0.0.1:9"
         environment = {
             "JUPYTER_CONFIG_DIR": f"{home}/config",
@@ -93,7 +93,9 @@ def jupyterlab(folder: Path) -> Iterator[str]:
         try:
             while not answers(f"{address}/api/status?token={token}"):
                 if server.poll() is not None:
-                    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")
+                    raise RuntimeError(
+                        f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')}"
+                    )
                 time.sleep(0.1)
             yield f"{address}/lab?token={token}"
         finally:

@@ -34,15 +34,13 @@ def on_device(settings: Settings) -> Iterator[Case]:
     """The cases, on any device."""
     shapes = [(600, SMALL, 10, 30), (20_000, WIDE, 20, 15), (20_000, BASE, 20, 10)]
     for num_examples, sizes, num_steps, steps in shapes[:1] if settings.quick else shapes:
-        floor = None
         for mode in MODES:
             case = training.case(
                 settings, num_examples, sizes, num_steps, steps, mode.replace("float32", "")
             )
             record = yield replace(case, name=f"{case.name}, {settings.device.type}")
-            if floor is None or mode == "bf16":
-                dtype = torch.bfloat16 if mode == "bf16" else torch.float32
-                floor = floor_of(settings, num_examples, sizes, num_steps, dtype)
+            dtype = torch.bfloat16 if mode == "bf16" else torch.float32
+            floor = floor_of(settings, num_examples, sizes, num_steps, dtype)
             yield Case(
                 f"{case.name}, {settings.device.type}: share of the floor",
                 "%",
@@ -54,7 +52,7 @@ def on_device(settings: Settings) -> Iterator[Case]:
     numbers = (20,) if settings.quick else (1, 1000)
     device = f", {settings.device.type}"
     yield from translating.cases(settings, SMALL, numbers, words=device)
-    steps = [16, 32] if settings.quick else [2**n for n in range(7, 15)]
+    steps = [16, 32] if settings.quick else [2**n for n in range(7, 14)]
     for dtype in (None, torch.bfloat16):
         words = ("" if dtype is None else ", bf16") + device
         yield from attention.cases(settings, steps, words=words, dtype=dtype)

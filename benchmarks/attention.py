@@ -17,7 +17,7 @@ from benchmarks.contenders import copy_attention, load
 from benchmarks.runner import Case, Settings, Unavailable, seconds
 
 HIDDENS, HEADS = 64, 4
-NO_PART = "the attention of transformers is a part of its models, not for use alone"
+NO_PART = "its attention is a part of its models, not for use alone"
 
 
 def attention(settings: Settings) -> Iterator[Case]:

@@ -47,6 +47,7 @@ class Contender(nn.Module):
     """A translator. Its training is `train_step` for all, so only the model makes a difference."""
 
     eos: int | None
+    has_cache = True
 
     def encode(self, enc_X: Tensor, enc_valid_lens: Tensor) -> Tensor:
         """Token ids (batch, source) -> (batch, source, hiddens)."""
@@ -70,7 +71,7 @@ class Contender(nn.Module):
         Raises Unavailable where the package has no such way.
         """
         if cached:
-            raise Unavailable("nn.Transformer has no cache")
+            raise Unavailable("it has no cache")
         return recompute(self, enc_X, enc_valid_lens, num_steps, beam_size)
 
     def never_end(self) -> None:
@@ -159,6 +160,8 @@ class TorchNN(Contender):
 
     Its heads have biases, which begin at 0; its two last norms, which ours lacks, are left out.
     """
+
+    has_cache = False
 
     def __init__(self, own: Own):
         super().__init__()
@@ -295,7 +298,7 @@ class XTransformers(Contender):
         """As `Contender.search`."""
         if beam_size > 1:
             if cached:
-                raise Unavailable("the beam search of x-transformers takes no encoder")
+                raise Unavailable("its beam search takes no encoder")
             return recompute(self, enc_X, enc_valid_lens, num_steps, beam_size)
         return self.net.generate(
             enc_X,

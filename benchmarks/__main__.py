@@ -76,6 +76,8 @@ def read_options(arguments: list[str] | None) -> argparse.Namespace:
 def say(record: dict) -> None:
     """Print a case when it is done."""
     print(f"  {record['name']}, {record['unit']}")
+    if record["note"]:
+        print(f"    {record['note']}")
     for name, result in record["results"].items():
         more = result.get("skipped") or result.get("failed")
         print(f"    {name:15} {report.cell(result)}{': ' + more if more else ''}", flush=True)

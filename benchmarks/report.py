@@ -161,6 +161,8 @@ def update_readme(results: dict, path: Path) -> None:
 
 def draw(results: dict):
     """Every speed beside this package's, and attention against the number of steps."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     from d2l_mini.figures import COLORS, MARKS, STROKES, Picture
 
     cases = [case for outcome in results.values() for case in outcome.get("cases", ())]
@@ -190,8 +192,14 @@ def draw(results: dict):
         stroke = STROKES[0] if "fused" in kind else STROKES[1]
         right.plot(*zip(*sorted(points), strict=True), stroke, color=look[0], marker=look[1])
     right.set(xscale="log", yscale="log", xlabel="steps", ylabel="ms")
-    right.set_title("attention, forward and backward:\nfused (—), explicit weights (- -)", size=10)
+    right.set_title("attention, forward and backward\n— fused   - - explicit", size="medium")
     right.grid(alpha=0.4)
+    for axis in (left.xaxis, right.xaxis, right.yaxis):
+        axis.set_major_locator(LogLocator(base=10 if axis is right.yaxis else 2))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    left.tick_params(axis="x", which="minor", length=0)
+    right.tick_params(axis="x", which="minor", length=0)
     picture.description = f"{len(lines)} tasks, each speed beside that of d2l_mini"
     return picture
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import torch
@@ -31,8 +32,10 @@ def loading(settings: Settings) -> Iterator[Case]:
 
 
 def by_d2l_mini(source: str, num_examples: int | None):
-    """As notebook 05."""
-    return d2l.load_data_nmt(64, NUM_STEPS, num_examples, source=source)
+    """As notebook 05; that long sentences are cut is known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return d2l.load_data_nmt(64, NUM_STEPS, num_examples, source=source)
 
 
 def by_tokenizers(source: str, num_examples: int | None) -> list[torch.Tensor]:

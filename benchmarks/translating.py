@@ -59,6 +59,7 @@ def cases(
                     },
                     note=note,
                 )
+                note = ""  # once is enough
 
 
 def timed(net: Contender, sentences, vocabs, beam_size: int, cached: bool, settings: Settings):

@@ -144,7 +144,10 @@ def section(results: dict) -> str:
     for outcome in results.values():
         if outcome.get("cases"):
             places.setdefault(conditions(outcome["machine"]), []).extend(table(outcome))
-    parts = [f"{place}:\n\n" + "\n".join([head, *lines]) for place, lines in places.items()]
+    parts = ["Medians, with the lowest and highest of the rounds; the best in bold."] * bool(places)
+    parts += [f"{place}:\n\n" + "\n".join([head, *lines]) for place, lines in places.items()]
+    if places:
+        parts.append("![each speed beside that of d2l_mini](benchmarks/results.png)")
     parts.append("\n".join(f"- {reason}" for reason in reasons(results)))
     return "\n\n".join(part for part in parts if part)
 

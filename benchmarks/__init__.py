@@ -1,0 +1,1 @@
+"""Speed and quality, side by side with what a reader could pick instead: `python -m benchmarks`."""

@@ -34,7 +34,7 @@ __all__ = ["PARTS", "ShortRun", "leave_out", "train_short"]
 
 
 class NoPositions(PositionalEncoding):
-    """Give every step the same vector, none."""
+    """Add nothing: no step knows where it is."""
 
     def forward(self, X: Tensor, offset: int = 0) -> Tensor:
         """As `PositionalEncoding.forward` without P."""

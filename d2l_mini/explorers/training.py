@@ -106,7 +106,7 @@ class TrainingExplorer(Explorer):
         settings, button = self.chosen, self.buttons["Train"]
         if settings == self.now[0]:
             self.words.value = html.escape(
-                f"This is the run in the picture: change a setting, then press Train. "
+                "This is the run in the picture: change a setting, then press Train. "
                 f"{self.picture.description}"
             )
             return

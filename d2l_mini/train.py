@@ -128,12 +128,12 @@ class SmoothedCELoss(nn.Module):
     def forward(self, pred: Tensor, label: Tensor, valid_len: Tensor) -> Tensor:
         """As `MaskedSoftmaxCELoss.forward`."""
         losses = F.cross_entropy(
-            pred.float().transpose(1, 2),
-            label,
+            pred.float().flatten(0, 1),
+            label.flatten(),
             reduction="none",
             label_smoothing=self.label_smoothing,
         )
-        return sequence_mask(losses, valid_len).sum(dim=1)
+        return sequence_mask(losses.view(label.shape), valid_len).sum(dim=1)
 
 
 class Stop:

@@ -74,8 +74,8 @@ class MaskedSoftmaxCELoss(nn.Module):
                 f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
             )
         pred = pred.to(torch.promote_types(pred.dtype, torch.float32))  # sums of halves overflow
-        losses = F.cross_entropy(pred.transpose(1, 2), label, reduction="none")
-        return sequence_mask(losses, valid_len).sum(dim=1)
+        losses = F.cross_entropy(pred.flatten(0, 1), label.flatten(), reduction="none")
+        return sequence_mask(losses.view(label.shape), valid_len).sum(dim=1)
 
 
 def grad_clipping(net: nn.Module, theta: float) -> Tensor:
@@ -88,11 +88,11 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     """
     if not theta > 0:
         raise ValueError(f"theta is {theta}; it must be greater than 0")
-    grads = [p.grad for p in net.parameters() if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(grads)
+    learning = [parameter for parameter in net.parameters() if parameter.grad is not None]
+    norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in learning])
     if not torch.isfinite(norm):
         raise FloatingPointError(f"the norm of the gradient is {norm}: try a smaller learning rate")
-    torch.nn.utils.clip_grads_with_norm_(net.parameters(), theta, norm)
+    torch.nn.utils.clip_grads_with_norm_(learning, theta, norm)
     return norm
 
 

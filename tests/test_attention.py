@@ -190,6 +190,19 @@ def test_masked_softmax_of_transposed_scores_equals_that_of_their_copy():
     )
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("shape", [(3,), (2, 1), (2, 3, 15), (2, 2, 3, 16), (1, 2, 40), (2, 3, 0)])
+def test_softmax_over_keys_is_the_softmax_for_any_number_of_keys(shape, device):
+    scores = torch.randn(shape, device=device, requires_grad=True)
+    weights, expected = d2l.softmax_over_keys(scores), torch.softmax(scores, dim=-1)
+    assert weights.shape == expected.shape
+    if device == "cpu":
+        torch.testing.assert_close(weights, expected)
+        upstream = torch.randn(shape)
+        (ours,) = torch.autograd.grad(weights, scores, upstream)
+        torch.testing.assert_close(ours, torch.autograd.grad(expected, scores, upstream)[0])
+
+
 @pytest.mark.parametrize("make", [list, Tensor.int], ids=["list", "int32"])
 def test_lengths_may_be_a_list_or_any_whole_type(make):
     scores = torch.randn(2, 3, 5)
@@ -439,6 +452,8 @@ def test_the_fused_kernel_is_used_where_no_one_looks_at_the_weights(monkeypatch,
     )
     make_attention(keep).train(training)(*make_qkv(), PER_BATCH)
     looks = not training if keep is None else keep
+    assert len(calls) == (0 if looks else 1)
+    make_attention(keep, dropout=0.5).train()(*make_qkv(), PER_BATCH)  # it has none for a CPU
     assert len(calls) == (0 if looks else 1)
 
 

@@ -149,7 +149,7 @@ def softmax_over_keys(scores: Tensor) -> Tensor:
     if scores.device.type != "cpu" or empty.any():  # a look at numbers is free on a CPU only
         return torch.softmax(scores.masked_fill(empty, 0), dim=-1).masked_fill(empty, 0)
     if scores.dim() > 1 and scores.shape[-1] < 16:  # PyTorch is slow at such short rows
-        return torch.softmax(scores.transpose(-2, -1), dim=-2).transpose(-2, -1)
+        return torch.softmax(scores.mT, dim=-2).mT.contiguous()
     return torch.softmax(scores, dim=-1)
 
 

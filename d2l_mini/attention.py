@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from d2l_mini.checks import check_count, check_sizes
+
 __all__ = [
     "AdditiveAttention",
     "Attention",
@@ -37,6 +39,7 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     Raises ValueError if the shapes do not fit, a length lies outside 0 ... steps, or `value` does
     not fit the type of X.
     """
+    check_tensor(X, "X")
     if X.dim() < 2:
         raise ValueError(f"X must be (batch, steps, ...), but it has shape {tuple(X.shape)}")
     valid_len = whole_lens(valid_len, X.shape[1])
@@ -63,8 +66,22 @@ def check_fits(value: float, dtype: torch.dtype) -> None:
         )
 
 
+def check_tensor(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where something is no tensor."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, but is a {type(tensor).__name__}")
+
+
+def check_shape(X: Tensor, shape: str) -> None:
+    """Raise TypeError where X is no tensor, ValueError where it has not as many dimensions."""
+    check_tensor(X, "X")
+    if X.dim() != len(shape.split(", ")):
+        raise ValueError(f"X must be ({shape}), but it has shape {tuple(X.shape)}")
+
+
 def check_floats(tensor: Tensor, name: str) -> None:
-    """Raise TypeError where a tensor does not hold floating-point numbers."""
+    """Raise TypeError where something is no tensor of floating-point numbers."""
+    check_tensor(tensor, name)
     if not tensor.is_floating_point():
         raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
@@ -136,7 +153,8 @@ def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
 
 def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     """Raise ValueError where queries, keys and values cannot belong together."""
-    check_floats(queries, "queries")
+    for tensor, name in ((queries, "queries"), (keys, "keys"), (values, "values")):
+        check_floats(tensor, name)
     shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
         raise ValueError(
@@ -169,6 +187,7 @@ class Attention(nn.Module):
 
     def __init__(self, dropout: float = 0.0):
         super().__init__()
+        check_sizes(dropout)
         self.dropout = nn.Dropout(dropout)
         self.keep_weights: bool | None = None
         self.attention_weights: Tensor | None = None
@@ -209,6 +228,7 @@ class AdditiveAttention(Attention):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0):
         super().__init__(dropout)
+        check_sizes(num_hiddens=num_hiddens)
         self.W_q = nn.LazyLinear(num_hiddens, bias=False)
         self.W_k = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
@@ -261,6 +281,14 @@ def fused_attention(
     return output.masked_fill(empty, 0)
 
 
+def check_heads(num_heads: int, num_hiddens: int) -> int:
+    """Return num_heads; raise ValueError where it does not divide num_hiddens."""
+    num_heads = check_count("num_heads", num_heads, 1)
+    if check_count("num_hiddens", num_hiddens, 1) % num_heads:
+        raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
+    return num_heads
+
+
 def split_heads(X: Tensor, num_heads: int) -> Tensor:
     """Give each head its slice of the hidden units; the book's `transpose_qkv`.
 
@@ -269,10 +297,8 @@ def split_heads(X: Tensor, num_heads: int) -> Tensor:
 
     Raises ValueError if X has another shape or num_heads does not divide hiddens.
     """
-    if X.dim() != 3:
-        raise ValueError(f"X must be (batch, steps, hiddens), but it has shape {tuple(X.shape)}")
-    if isinstance(num_heads, float) or num_heads < 1 or X.shape[-1] % num_heads:
-        raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {X.shape[-1]}")
+    check_shape(X, "batch, steps, hiddens")
+    num_heads = check_heads(num_heads, X.shape[-1])
     return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
@@ -284,10 +310,7 @@ def merge_heads(X: Tensor) -> Tensor:
 
     Raises ValueError if X has another shape.
     """
-    if X.dim() != 4:
-        raise ValueError(
-            f"X must be (batch, heads, steps, hiddens / heads), but it has shape {tuple(X.shape)}"
-        )
+    check_shape(X, "batch, heads, steps, hiddens / heads")
     return X.transpose(1, 2).flatten(-2)
 
 
@@ -299,9 +322,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
         super().__init__()
-        if isinstance(num_heads, float) or num_heads < 1 or num_hiddens % num_heads:
-            raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
-        self.num_heads = num_heads
+        self.num_heads = check_heads(num_heads, num_hiddens)
         self.attention = DotProductAttention(dropout)
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)

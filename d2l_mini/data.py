@@ -6,7 +6,6 @@ A corpus is text, one pair a line: English, a tab, French; further columns are i
 from __future__ import annotations
 
 import hashlib
-import operator
 import os
 import random
 import re
@@ -30,6 +29,8 @@ from torch.utils.data import (
     SequentialSampler,
     TensorDataset,
 )
+
+from d2l_mini.checks import check_count, check_number
 
 __all__ = [
     "DATA_HUB",
@@ -57,22 +58,12 @@ __all__ = [
 ]
 
 
-def check_count(name: str, number: int, least: int) -> None:
-    """Raise TypeError where a number is not whole, ValueError where it lies below the least."""
-    try:
-        operator.index(number)
-    except TypeError:
-        raise TypeError(f"{name} is {number!r}; it must be a whole number") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}; it must be {least} or more")
-
-
 def try_gpu(i: int = 0) -> torch.device:
     """The i-th GPU if there is one (CUDA, then Apple's MPS, then Intel's XPU), else the CPU.
 
     Raises ValueError if i is negative, TypeError if it is no whole number.
     """
-    check_count("i", i, 0)
+    i = check_count("i", i, 0)
     if i < torch.cuda.device_count():
         return torch.device("cuda", i)
     if i == 0 and torch.backends.mps.is_available():
@@ -345,7 +336,7 @@ def preprocess_nmt(text: str) -> str:
 def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
     """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
     if num_examples is not None:
-        check_count("num_examples", num_examples, 0)
+        num_examples = check_count("num_examples", num_examples, 0)
     return islice(_lines_with_pairs(text), num_examples)
 
 
@@ -404,8 +395,7 @@ def hold_out_nmt(source: list[list[str]], target: list[list[str]], fraction: flo
 
     Raises ValueError if fraction lies outside 0 ... 1.
     """
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"fraction is {fraction}; it must lie in 0 ... 1")
+    check_number("fraction", fraction, 0, 1)
     sentences = sorted({" ".join(english) for english in source})
     chosen = set(random.Random(seed).sample(sentences, round(fraction * len(sentences))))
     train, held_out = ([], []), ([], [])
@@ -490,15 +480,12 @@ def build_array_nmt(
     returns  array (batch, num_steps) and valid_len (batch,), which counts <eos>; a sentence that is
              too long is cut, and still ends in <eos>
 
-    Raises ValueError if num_steps is below 1 or no whole number or the vocabulary lacks <pad> or
-    <eos>, TypeError if a line is a string.
+    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>, TypeError if
+    num_steps is no whole number or a line is a string.
     """
     if any(isinstance(line, str) for line in lines):
         raise TypeError("lines must be lists of tokens: split each sentence first")
-    if isinstance(num_steps, float) or num_steps < 1:
-        raise ValueError(
-            f"num_steps is {num_steps}; a sentence needs a whole number, at least 1, for <eos>"
-        )
+    num_steps = check_count("num_steps", num_steps, 1)  # for <eos>
     for token in ("<pad>", "<eos>"):
         if token not in vocab:
             raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
@@ -516,7 +503,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1,
     TypeError if it is no whole number.
     """
-    check_count("batch_size", batch_size, 1)
+    batch_size = check_count("batch_size", batch_size, 1)
     if isinstance(arrays, Tensor) or not all(isinstance(array, Tensor) for array in arrays):
         raise TypeError("arrays must be a list of tensors")
     if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
@@ -528,7 +515,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     order = RandomSampler(dataset) if is_train else SequentialSampler(dataset)
     # A batch is one indexing of each tensor, not a list of examples to be stacked.
     return DataLoader(
-        dataset, sampler=BatchSampler(order, int(batch_size), drop_last=False), batch_size=None
+        dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import inspect
 import io
@@ -19,7 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_mini.attention import sequence_mask
+from d2l_mini.attention import check_floats, sequence_mask
+from d2l_mini.checks import check_count
 from d2l_mini.data import (
     Vocab,
     build_data_nmt,
@@ -68,6 +70,7 @@ class MaskedSoftmaxCELoss(nn.Module):
 
         Raises ValueError if the shapes do not fit.
         """
+        check_floats(pred, "pred")
         if pred.dim() != 3 or pred.shape[:2] != label.shape:
             raise ValueError(
                 "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
@@ -104,8 +107,9 @@ def rise_and_fall(step: int, num_steps: int, warm_up: int) -> float:
 
     Raises ValueError if there is no such step, or the warm-up is negative or takes all steps.
     """
-    if not 0 <= warm_up < num_steps or not 0 <= step <= num_steps:
-        raise ValueError(f"step {step} of {num_steps} with a warm-up of {warm_up} is not to be had")
+    num_steps = check_count("num_steps", num_steps, 1)
+    step = check_count("step", step, 0, num_steps)
+    warm_up = check_count("warm_up", warm_up, 0, num_steps - 1)
     rising = (step + 1) / warm_up if warm_up else 1
     return min(rising, (num_steps - step) / (num_steps - warm_up))
 
@@ -197,8 +201,7 @@ def train_seq2seq(
     negative, a number is wrong for Adam, or the vocabulary or the history is that of another net;
     FloatingPointError if the gradient is not finite.
     """
-    if num_epochs < 0:
-        raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
+    num_epochs = check_count("num_epochs", num_epochs, 0)
     if not 0 <= lr < math.inf:
         raise ValueError(f"lr is {lr}; it must be a number, 0 or more")
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
@@ -273,15 +276,14 @@ def save_translator(
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
     is not what its sizes say (a part was exchanged), OSError if writing fails.
     """
-    if num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; it must be 1 or more")
+    num_steps = check_count("num_steps", num_steps, 1)
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {
-        "encoder": net.encoder.sizes,
-        "decoder": net.decoder.sizes,
+        "encoder": _plain(net.encoder.sizes),
+        "decoder": _plain(net.decoder.sizes),
         "src_tokens": src_vocab.idx_to_token,
         "tgt_tokens": tgt_vocab.idx_to_token,
-        "num_steps": int(num_steps),
+        "num_steps": num_steps,
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
         "training": training,
     }
@@ -298,6 +300,8 @@ def save_translator(
             "state_dict by torch.save instead"
         ) from error
     path = Path(path)
+    if path.exists() and not path.is_file():  # a folder; or a device, which must not be replaced
+        raise OSError(errno.EEXIST, f"could not write {path}: it is there, and no file")
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as temporary:
             part = Path(temporary) / path.name
@@ -305,6 +309,12 @@ def save_translator(
             os.replace(part, path)
     except OSError as error:
         raise OSError(error.errno, f"could not write {path}: {error.strerror}") from error
+
+
+def _plain(sizes: tuple) -> tuple:
+    """Sizes as Python's own numbers: of NumPy's, a file without programs holds none."""
+    *counts, dropout = sizes
+    return *map(int, counts), float(dropout)
 
 
 def load_translator(path: str | os.PathLike) -> Translator:
@@ -397,13 +407,12 @@ def ready_translator(
     the random numbers of the notebook alone. Raises ValueError for an epoch that there is not,
     OSError if the files cannot be written.
     """
-    if not isinstance(epoch, int) or epoch not in range(len(LEARNING_RATES) + 1):
-        raise ValueError(f"epoch is {epoch}; it must lie in 0 ... {len(LEARNING_RATES)}")
+    epoch = check_count("epoch", epoch, 0, len(LEARNING_RATES))
     device = try_gpu() if device is None else torch.device(device)
     text = read_data_nmt()
     recipe = f"{text}{SIZES}{LEARNING_RATES}{inspect.getsource(_train_ready_translator)}"
     folder = cache_folder(cache_dir) / hashlib.sha1(recipe.encode()).hexdigest()[:10]
-    path = folder / f"translator-{int(epoch)}.pt"
+    path = folder / f"translator-{epoch}.pt"
     try:
         return load_translator(path)
     except (OSError, ValueError):  # none yet, or a damaged one

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.data import Vocab, build_array_nmt, check_count, preprocess_nmt, trim_padding
+from d2l_mini.checks import check_count, check_number
+from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
 from d2l_mini.transformer import EncoderDecoder, mode_restored
 
 __all__ = [
@@ -254,14 +255,13 @@ def translate(
     sentences = sentences if isinstance(sentences, str) else list(sentences)
     if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
         raise TypeError("sentences must be a list of strings; put a single one in brackets: [...]")
-    numbers = {"num_steps": num_steps, "beam_size": beam_size, "batch_size": batch_size}
-    for name, number in numbers.items():
-        check_count(name, number, 1)
+    num_steps = check_count("num_steps", num_steps, 1)
+    beam_size = check_count("beam_size", beam_size, 1)
+    batch_size = check_count("batch_size", batch_size, 1)
     max_len = net.decoder.pos_encoding.P.shape[0]
     if num_steps > max_len:
         raise ValueError(f"num_steps is {num_steps}, but the net knows {max_len} positions")
-    if not 0 <= length_penalty <= 10:
-        raise ValueError(f"length_penalty is {length_penalty}; it must lie in 0 ... 10")
+    check_number("length_penalty", length_penalty, 0, 10)
     for token in ("<pad>", "<bos>", "<eos>"):
         if token not in tgt_vocab:
             raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
@@ -383,10 +383,9 @@ def bleu(pred_seq: str, label_seq: str, k: int) -> float:
     pred_seq, label_seq  tokens separated by spaces
     k                    the longest n-grams that count; n-grams longer than the prediction do not
 
-    An empty prediction scores 0. Raises ValueError if k is below 1 or no whole number.
+    An empty prediction scores 0. Raises ValueError if k is below 1, TypeError if it is not whole.
     """
-    if isinstance(k, float) or k < 1:
-        raise ValueError(f"k is {k}; it must be a whole number, 1 or more")
+    k = check_count("k", k, 1)
     pred, label = pred_seq.split(), label_seq.split()
     if not pred:
         return 0.0

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha1
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -287,13 +288,24 @@ def test_a_line_that_a_lone_return_cuts_is_no_pair(tmp_path):
 # Counts --------------------------------------------------------------------------------------
 
 
-def translate_with(**settings):
+def make_translator() -> tuple:
     vocab = d2l.Vocab(["a"], reserved_tokens=RESERVED)
-    net = make_net(len(vocab), len(vocab))
+    return make_net(len(vocab), len(vocab)), vocab, vocab
+
+
+def train_with(num_epochs) -> d2l.History:
+    net, _, vocab = make_translator()
+    X, lens = torch.zeros(1, 2).long(), torch.tensor([2])
+    return d2l.train_seq2seq(net, [(X, lens, X, lens)], 0.01, num_epochs, vocab, CPU)
+
+
+def translate_with(**settings):
+    net, vocab, _ = make_translator()
     return d2l.translate(net, ["a"], vocab, vocab, **{"num_steps": 5, "device": CPU} | settings)
 
 
 COUNTS: dict[str, list[Callable]] = {
+    "num_epochs": [lambda number: train_with(num_epochs=number)],
     "num_examples": [
         lambda number: d2l.tokenize_nmt("a\tb", number),
         lambda number: d2l.load_data_nmt(2, 5, number),
@@ -302,25 +314,61 @@ COUNTS: dict[str, list[Callable]] = {
         lambda number: d2l.build_array_nmt([], d2l.Vocab(reserved_tokens=RESERVED), number),
         lambda number: d2l.load_data_nmt(2, number),
         lambda number: translate_with(num_steps=number),
+        lambda number: d2l.save_translator("never", *make_translator(), number),
+        lambda number: d2l.rise_and_fall(0, number, 0),
     ],
+    "step": [lambda number: d2l.rise_and_fall(number, 9, 0)],
+    "warm_up": [lambda number: d2l.rise_and_fall(0, 9, number)],
+    "epoch": [d2l.ready_translator],
+    "offset": [lambda number: d2l.PositionalEncoding(8)(torch.zeros(1, 1, 8), number)],
     "batch_size": [
         lambda number: d2l.load_array([torch.zeros(3)], number),
         lambda number: d2l.load_data_nmt(number, 20),
         lambda number: translate_with(batch_size=number),
     ],
     "beam_size": [lambda number: translate_with(beam_size=number)],
-    "num_layers": [lambda number: d2l.TransformerEncoder(VOCAB, 8, 8, 2, number)],
+    "num_layers": [
+        lambda number: d2l.TransformerEncoder(VOCAB, 8, 8, 2, number),
+        lambda number: d2l.TransformerDecoder(VOCAB, 8, 8, 2, number),
+    ],
+    "vocab_size": [
+        lambda number: d2l.TransformerEncoder(number, 8, 8, 2, 1),
+        lambda number: d2l.TransformerDecoder(number, 8, 8, 2, 1),
+    ],
+    "num_hiddens": [
+        lambda number: d2l.TransformerEncoder(VOCAB, number, 8, 2, 1),
+        lambda number: d2l.TransformerDecoder(VOCAB, number, 8, 2, 1),
+        lambda number: d2l.MultiHeadAttention(number, 2),
+        lambda number: d2l.AdditiveAttention(number),
+        lambda number: d2l.PositionalEncoding(number),
+        lambda number: d2l.PositionWiseFFN(number, 8),
+        lambda number: d2l.AddNorm(number),
+    ],
+    "ffn_num_hiddens": [
+        lambda number: d2l.PositionWiseFFN(8, number),
+        lambda number: d2l.EncoderBlock(8, number, 2),
+    ],
+    "num_heads": [
+        lambda number: d2l.MultiHeadAttention(8, number),
+        lambda number: d2l.split_heads(torch.zeros(1, 2, 8), number),
+    ],
+    "max_len": [lambda number: d2l.PositionalEncoding(8, 0.0, number)],
     "k": [lambda number: d2l.bleu("a", "a", number)],
     "i": [d2l.try_gpu],
 }
 
 
-@pytest.mark.parametrize("number", [10.0, 2.5, float("nan"), -1, -2.0], ids=str)
+@pytest.mark.parametrize(
+    "number", [10.0, 2.5, float("nan"), -1, -2.0, True, "2", None, np.float32(2), 1j], ids=repr
+)
 @pytest.mark.parametrize(
     ("name", "call"), [(name, call) for name, calls in COUNTS.items() for call in calls]
 )
 def test_a_number_that_counts_nothing_is_named(name, call, number):
-    with pytest.raises((TypeError, ValueError), match=f"^{name} is {number}; ") as caught:
+    if name == "num_examples" and number is None:
+        return  # which means all
+    said = re.escape(f"{name} is {number!r}; ")
+    with pytest.raises((TypeError, ValueError), match=said) as caught:
         call(number)
     assert "\n" not in str(caught.value)
 
@@ -328,11 +376,20 @@ def test_a_number_that_counts_nothing_is_named(name, call, number):
 @pytest.mark.parametrize(
     "make", [lambda n: torch.tensor(n), lambda n: torch.tensor([n]).numpy()[0]]
 )
-def test_a_whole_number_of_any_type_counts(make):
+def test_a_whole_number_of_any_type_counts(make, tmp_path):
     assert d2l.tokenize_nmt("a\tb\nc\td", make(1)) == ([["a"]], [["b"]])
     assert len(d2l.load_array([torch.zeros(3)], make(2))) == 2
     assert d2l.build_array_nmt([["a"]], d2l.Vocab(["a"], 0, RESERVED), make(3))[0].shape == (1, 3)
     assert len(translate_with(num_steps=make(3), batch_size=make(1), beam_size=make(2))) == 1
+    assert len(train_with(make(2)).loss) == 2
+    assert d2l.rise_and_fall(make(1), make(4), make(2)) == 1
+    assert d2l.bleu("a b", "a b", make(2)) == 1
+    net = d2l.EncoderDecoder(
+        d2l.TransformerEncoder(5, *map(make, (8, 16, 2, 1))),
+        d2l.TransformerDecoder(5, *map(make, (8, 16, 2, 1))),
+    )
+    d2l.save_translator(tmp_path / "a.pt", net, *make_translator()[1:], make(3))
+    assert d2l.load_translator(tmp_path / "a.pt").net.encoder.sizes == (5, 8, 16, 2, 1, 0.0)
 
 
 # Files ---------------------------------------------------------------------------------------

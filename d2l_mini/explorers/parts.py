@@ -19,13 +19,8 @@ from d2l_mini.attention import (
     merge_heads,
     split_heads,
 )
-from d2l_mini.explorers.base import (
-    Explorer,
-    check_number,
-    check_setting,
-    label_cells,
-    panels,
-)
+from d2l_mini.checks import check_number
+from d2l_mini.explorers.base import Explorer, check_setting, label_cells, panels
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 

@@ -12,14 +12,9 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
+from d2l_mini.checks import check_number
 from d2l_mini.data import build_array_nmt, preprocess_nmt
-from d2l_mini.explorers.base import (
-    Explorer,
-    check_number,
-    check_setting,
-    shorten,
-    write_words,
-)
+from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
 from d2l_mini.training import Translator, ready_translator
 from d2l_mini.transformer import mode_restored

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +43,7 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     check_tensor(X, "X")
     if X.dim() < 2:
         raise ValueError(f"X must be (batch, steps, ...), but it has shape {tuple(X.shape)}")
-    valid_len = whole_lens(valid_len, X.shape[1])
+    valid_len = whole_lens(valid_len, X.shape[1], X.device)
     if valid_len.shape != X.shape[:1]:
         raise ValueError(
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
@@ -51,12 +52,19 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     if X.dtype != torch.bool:
         check_fits(value, X.dtype)
     steps = torch.arange(X.shape[1], device=X.device)
-    keep = steps < valid_len.to(X.device)[:, None]  # (batch, steps)
+    keep = steps < valid_len[:, None]  # (batch, steps)
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
 
 
 def check_fits(value: float, dtype: torch.dtype) -> None:
-    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type."""
+    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type.
+
+    Raises TypeError where one of the two is none.
+    """
+    if not isinstance(value, Real):
+        raise TypeError(f"value is {value!r}; it must be a number")
+    if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize < 2):
+        raise TypeError(f"X must hold real numbers, of two bytes or more, but its type is {dtype}")
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     if dtype.is_floating_point and not math.isfinite(value):
         return
@@ -67,9 +75,10 @@ def check_fits(value: float, dtype: torch.dtype) -> None:
 
 
 def check_tensor(tensor: Tensor, name: str) -> None:
-    """Raise TypeError where something is no tensor."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor, but is a {type(tensor).__name__}")
+    """Raise TypeError where something is no tensor, or not a dense one."""
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+        kind = getattr(tensor, "layout", type(tensor).__name__)
+        raise TypeError(f"{name} must be a dense tensor, but is a {kind}")
 
 
 def check_shape(X: Tensor, shape: str) -> None:
@@ -82,18 +91,18 @@ def check_shape(X: Tensor, shape: str) -> None:
 def check_floats(tensor: Tensor, name: str) -> None:
     """Raise TypeError where something is no tensor of floating-point numbers."""
     check_tensor(tensor, name)
-    if not tensor.is_floating_point():
+    if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:  # in one byte none can compute
         raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
 
-def whole_lens(lens: Tensor, longest: int) -> Tensor:
-    """Check that all lengths are whole numbers in 0 ... longest, and return them as a tensor.
+def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
+    """Check that all lengths are whole numbers in 0 ... longest, and return them on `device`.
 
     On a GPU, where reading them would mean waiting, a length too long counts as all, below 0 as 0.
     Raises ValueError if one lies outside 0 ... longest, TypeError if they are of another type.
     """
     try:
-        lens = torch.as_tensor(lens)
+        lens = torch.as_tensor(lens).to_dense()
     except (TypeError, ValueError, RuntimeError) as error:  # a ragged list, or one of other things
         raise TypeError(f"valid lengths are whole numbers, but were given as {lens}") from error
     if lens.is_floating_point() or lens.is_complex() or lens.dtype == torch.bool:
@@ -104,7 +113,9 @@ def whole_lens(lens: Tensor, longest: int) -> Tensor:
         if low < 0 or high > longest:
             wrong = low if low < 0 else high
             raise ValueError(f"a valid length of {wrong} lies outside 0 ... {longest}, the steps")
-    return lens
+    if lens.is_meta and torch.device(device).type != "meta":
+        raise ValueError("the valid lengths are on the meta device, which holds no numbers")
+    return lens.to(device)
 
 
 def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) -> Tensor:
@@ -121,13 +132,13 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
             f"scores must be (batch, [heads,] queries, keys), but have shape {tuple(shape)}"
         )
     batch, queries, keys = shape[0], shape[-2], shape[-1]
-    valid_lens = whole_lens(valid_lens, keys)
+    valid_lens = whole_lens(valid_lens, keys, device)
     if valid_lens.shape not in ((batch,), (batch, queries)):
         raise ValueError(
             f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
             f"but it has shape {tuple(valid_lens.shape)}"
         )
-    lens = valid_lens.to(device).reshape(batch, -1 if batch else queries, 1)
+    lens = valid_lens.reshape(batch, -1 if batch else queries, 1)
     if len(shape) == 4:
         lens = lens.unsqueeze(1)  # the same in all heads
     return torch.arange(keys, device=device) < lens
@@ -289,6 +300,15 @@ def check_heads(num_heads: int, num_hiddens: int) -> int:
     return num_heads
 
 
+def check_width(X: Tensor, layer: nn.Linear, name: str) -> None:
+    """Raise ValueError where a linear layer takes vectors of another size."""
+    check_floats(X, name)
+    if X.dim() == 0 or X.shape[-1] != layer.in_features:
+        raise ValueError(
+            f"{name} must be (..., {layer.in_features}), but they have shape {tuple(X.shape)}"
+        )
+
+
 def split_heads(X: Tensor, num_heads: int) -> Tensor:
     """Give each head its slice of the hidden units; the book's `transpose_qkv`.
 
@@ -348,6 +368,8 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, keys, hiddens) each -> (batch, heads, keys, hiddens / heads) each."""
+        check_width(keys, self.W_k, "keys")
+        check_width(values, self.W_v, "values")
         return (
             split_heads(self.W_k(keys), self.num_heads),
             split_heads(self.W_v(values), self.num_heads),
@@ -357,6 +379,7 @@ class MultiHeadAttention(nn.Module):
         self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
     ) -> Tensor:
         """As `forward`, for keys and values that are projected already: what a cache holds."""
+        check_width(queries, self.W_q, "queries")
         queries = split_heads(self.W_q(queries), self.num_heads)
         return self.W_o(merge_heads(self.attention(queries, keys, values, valid_lens)))
 

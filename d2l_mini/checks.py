@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+from collections.abc import Iterable
 from numbers import Real
+from pathlib import Path
 
 import torch
 
@@ -17,6 +20,8 @@ def check_count(name: str, number: int, least: int, most: float = math.inf) -> i
     try:
         if isinstance(number, bool) or getattr(number, "dtype", None) == torch.bool:
             raise TypeError
+        if getattr(number, "ndim", 0) > 0:
+            raise TypeError
         whole = operator.index(number)
     except (TypeError, RuntimeError):  # a tensor without numbers raises the latter
         raise TypeError(f"{name} is {number!r}; it must be a whole number") from None
@@ -27,10 +32,11 @@ def check_count(name: str, number: int, least: int, most: float = math.inf) -> i
     return whole
 
 
-def check_number(name: str, value: float, least: float, most: float) -> None:
-    """Raise ValueError unless a setting is a number between these two."""
+def check_number(name: str, value: float, least: float, most: float = math.inf) -> float:
+    """Return a number of any real type as a float; raise ValueError unless it fits the range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:  # NaN
         raise ValueError(f"{name} must be a number in {least:g} ... {most:g}, but is {value!r}")
+    return float(value)
 
 
 def check_sizes(dropout: float = 0.0, **sizes: int) -> None:
@@ -41,3 +47,45 @@ def check_sizes(dropout: float = 0.0, **sizes: int) -> None:
     for name, size in sizes.items():
         check_count(name, size, 1)
     check_number("dropout", dropout, 0, 1)
+
+
+def check_path(path: str | os.PathLike) -> Path:
+    """Return a path, a leading "~" as the home folder.
+
+    Raises TypeError where it is none (a number would be an open file), ValueError where no file can
+    have this name.
+    """
+    if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
+        raise TypeError(f"a path must be a string or a Path, but is {path!r}")
+    try:
+        path = Path(path).expanduser()
+        if b"\0" in os.fsencode(path):
+            raise ValueError("it holds a NUL")
+    except (RuntimeError, ValueError) as error:  # no such user's home; what no encoding has
+        raise ValueError(f"no file can be named {os.fspath(path)!r} ({error})") from error
+    return path
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise TypeError where something is no string."""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a string, but is a {type(text).__name__}")
+
+
+def check_texts(name: str, texts: Iterable[str]) -> list[str]:
+    """Return strings as a list; raise TypeError for one string alone, and for what holds others."""
+    is_list = isinstance(texts, Iterable) and not isinstance(texts, (str, torch.Tensor))
+    texts = list(texts) if is_list else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name} must be a list of strings; put a single one in brackets: [...]")
+    return texts
+
+
+def check_device(device: torch.device | str) -> torch.device:
+    """Return a device; raise ValueError where there is none of this name that holds numbers."""
+    try:
+        known = torch.device(device)
+        torch.zeros(1, device=known).item()
+    except (AssertionError, RuntimeError, TypeError) as error:  # of several lines, or of a bug
+        raise ValueError(f"device is {str(device)!r}; there is none of this name here") from error
+    return known

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_mini.attention import sequence_mask
-from d2l_mini.checks import check_count, check_number
+from d2l_mini.checks import check_count, check_device, check_number
 from d2l_mini.data import (
     batches_by_length,
     build_data_nmt,
@@ -406,13 +406,9 @@ def choose_device(name: str | None) -> torch.device:
     Raises ValueError if there is no such device.
     """
     rank = int(os.environ.get("LOCAL_RANK", "0"))
-    try:
-        device = try_gpu(rank) if name is None else torch.device(name)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", rank)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:  # torch says it over many lines, or as a bug
-        raise ValueError(f"device is {name!r}; there is none of this name here") from error
+    if name == "cuda":
+        name = f"cuda:{rank}"
+    device = try_gpu(rank) if name is None else check_device(name)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     return device

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import inspect
 import io
-import math
 import os
 import tempfile
 import zipfile
@@ -21,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_mini.attention import check_floats, sequence_mask
-from d2l_mini.checks import check_count
+from d2l_mini.checks import check_count, check_device, check_number, check_path
 from d2l_mini.data import (
     Vocab,
     build_data_nmt,
@@ -202,8 +201,8 @@ def train_seq2seq(
     FloatingPointError if the gradient is not finite.
     """
     num_epochs = check_count("num_epochs", num_epochs, 0)
-    if not 0 <= lr < math.inf:
-        raise ValueError(f"lr is {lr}; it must be a number, 0 or more")
+    lr = check_number("lr", lr, 0, 1e9)
+    device = check_device(device)
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
     if not learning:
         raise ValueError("no parameter of the net requires a gradient, so none can learn")
@@ -299,7 +298,7 @@ def save_translator(
             "this net cannot be built again from its sizes, so nothing was saved: keep its "
             "state_dict by torch.save instead"
         ) from error
-    path = Path(path)
+    path = check_path(path)
     if path.exists() and not path.is_file():  # a folder; or a device, which must not be replaced
         raise OSError(errno.EEXIST, f"could not write {path}: it is there, and no file")
     try:
@@ -332,7 +331,7 @@ def load_training(path: str | os.PathLike) -> dict | None:
 
 def _read(path: str | os.PathLike, read: Callable[[BinaryIO], object]):
     """Read a file that `save_translator` wrote; raise as `load_translator`."""
-    with open(path, "rb") as file:
+    with open(check_path(path), "rb") as file:
         try:
             return read(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind
@@ -408,7 +407,7 @@ def ready_translator(
     OSError if the files cannot be written.
     """
     epoch = check_count("epoch", epoch, 0, len(LEARNING_RATES))
-    device = try_gpu() if device is None else torch.device(device)
+    device = try_gpu() if device is None else check_device(device)
     text = read_data_nmt()
     recipe = f"{text}{SIZES}{LEARNING_RATES}{inspect.getsource(_train_ready_translator)}"
     folder = cache_folder(cache_dir) / hashlib.sha1(recipe.encode()).hexdigest()[:10]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import MultiHeadAttention, check_floats, check_shape
+from d2l_mini.attention import MultiHeadAttention, check_floats, check_shape, check_width
 from d2l_mini.checks import check_count, check_sizes
 
 __all__ = [
@@ -89,6 +89,7 @@ class PositionWiseFFN(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         """(..., hiddens) -> (..., hiddens)."""
+        check_width(X, self.dense1, "X")
         return self.dense2(self.relu(self.dense1(X)))
 
 

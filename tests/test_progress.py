@@ -456,6 +456,6 @@ def test_sums_of_counts_are_exact():
 
 def test_a_point_that_is_no_number_leaves_every_line_as_it_was():
     animator = d2l.Animator()
-    with pytest.raises(ValueError, match="could not convert"):
+    with pytest.raises(TypeError, match="a number is asked for, but 'x' is none"):
         animator.add(1, (1, "x"))
     assert [len(line.get_xdata()) for line in animator.axes[0].lines] == []

@@ -51,7 +51,7 @@ def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
     Raises ValueError if the width or the temperature lies outside.
     """
     check_setting("width", width, range(1, 1025))
-    check_number("temperature", temperature, 0.01, 100)
+    temperature = check_number("temperature", temperature, 0.01, 100)
     vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width]
     scores = vectors[1:] @ vectors[0] / temperature
     if scaled:
@@ -329,7 +329,7 @@ def draw_positions(position: int, other: int, width: int, base: float) -> Pictur
     check_setting("position", position, range(FARTHEST + 1))
     check_setting("other", other, range(FARTHEST + 1))
     check_setting("width", width, range(2, 1025, 2))
-    check_number("base", base, 1, 1e9)
+    base = check_number("base", base, 1, 1e9)
     frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     cosines = torch.cos(torch.arange(FARTHEST + 1)[:, None] * frequencies).mean(dim=-1)
     distance = abs(position - other)

@@ -226,7 +226,7 @@ def trace_beams(
     net, _, tgt_vocab, num_steps = translator
     source = read_source(translator, sentence)
     check_setting("beam_size", beam_size, range(1, len(tgt_vocab) - 1))  # no <pad>, no <bos>
-    check_number("length_penalty", length_penalty, 0, 10)
+    length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
         settings = tgt_vocab, num_steps, beam_size, length_penalty
         grown = list(beam_steps(net.eval(), *source, *settings))

@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NUMBERS = (*FLOATS, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
 def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     """Replace what lies beyond each sequence's length by `value`, in a new tensor.
 
@@ -63,8 +67,8 @@ def check_fits(value: float, dtype: torch.dtype) -> None:
     """
     if not isinstance(value, Real):
         raise TypeError(f"value is {value!r}; it must be a number")
-    if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize < 2):
-        raise TypeError(f"X must hold real numbers, of two bytes or more, but its type is {dtype}")
+    if dtype not in NUMBERS:
+        raise TypeError(f"X must be of one of the usual types of numbers, but its type is {dtype}")
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     if dtype.is_floating_point and not math.isfinite(value):
         return
@@ -91,7 +95,7 @@ def check_shape(X: Tensor, shape: str) -> None:
 def check_floats(tensor: Tensor, name: str) -> None:
     """Raise TypeError where something is no tensor of floating-point numbers."""
     check_tensor(tensor, name)
-    if not tensor.is_floating_point() or tensor.dtype.itemsize < 2:  # in one byte none can compute
+    if tensor.dtype not in FLOATS:
         raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
 

@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
 
+import numpy as np
 import torch
+
+
+def in_line(value: object) -> str:
+    """What a value looks like, in one line that is not too long."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 80 else f"{shown[:80]} …"
 
 
 def check_count(name: str, number: int, least: int, most: float = math.inf) -> int:
@@ -18,13 +25,13 @@ def check_count(name: str, number: int, least: int, most: float = math.inf) -> i
     Raises TypeError where it is not whole, ValueError where it lies outside least ... most.
     """
     try:
-        if isinstance(number, bool) or getattr(number, "dtype", None) == torch.bool:
+        if isinstance(number, (bool, np.ndarray)) or getattr(number, "ndim", 0) > 0:
             raise TypeError
-        if getattr(number, "ndim", 0) > 0:
+        if getattr(number, "dtype", None) == torch.bool:
             raise TypeError
         whole = operator.index(number)
     except (TypeError, RuntimeError):  # a tensor without numbers raises the latter
-        raise TypeError(f"{name} is {number!r}; it must be a whole number") from None
+        raise TypeError(f"{name} is {in_line(number)}; it must be a whole number") from None
     if whole < least and most == math.inf:
         raise ValueError(f"{name} is {whole}; it must be {least} or more")
     if not least <= whole <= most:
@@ -35,7 +42,9 @@ def check_count(name: str, number: int, least: int, most: float = math.inf) -> i
 def check_number(name: str, value: float, least: float, most: float = math.inf) -> float:
     """Return a number of any real type as a float; raise ValueError unless it fits the range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:  # NaN
-        raise ValueError(f"{name} must be a number in {least:g} ... {most:g}, but is {value!r}")
+        raise ValueError(
+            f"{name} must be a number in {least:g} ... {most:g}, but is {in_line(value)}"
+        )
     return float(value)
 
 
@@ -56,7 +65,7 @@ def check_path(path: str | os.PathLike) -> Path:
     have this name.
     """
     if not isinstance(path, (str, os.PathLike)) or isinstance(os.fspath(path), bytes):
-        raise TypeError(f"a path must be a string or a Path, but is {path!r}")
+        raise TypeError(f"a path must be a string or a Path, but is {in_line(path)}")
     try:
         path = Path(path).expanduser()
         if b"\0" in os.fsencode(path):
@@ -74,8 +83,10 @@ def check_text(name: str, text: str) -> None:
 
 def check_texts(name: str, texts: Iterable[str]) -> list[str]:
     """Return strings as a list; raise TypeError for one string alone, and for what holds others."""
-    is_list = isinstance(texts, Iterable) and not isinstance(texts, (str, torch.Tensor))
-    texts = list(texts) if is_list else [None]
+    try:
+        texts = [None] if isinstance(texts, str) else list(texts)
+    except TypeError:
+        texts = [None]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"{name} must be a list of strings; put a single one in brackets: [...]")
     return texts

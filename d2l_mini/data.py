@@ -381,13 +381,13 @@ def tokenize_nmt(
 
 def as_lines(lines: Iterable[Iterable[str]]) -> list[list[str]]:
     """Sentences as lists of tokens; TypeError where one is a string, or holds what is none."""
-    if isinstance(lines, Iterable) and not isinstance(lines, (str, Tensor)):
-        lines = list(lines)
-        if all(isinstance(line, Iterable) and not isinstance(line, str) for line in lines):
-            lines = [list(line) for line in lines]
-            if all(isinstance(token, str) for line in lines for token in line):
-                return lines
-    raise TypeError("lines must be lists of tokens: split each sentence first")
+    try:
+        lines = [[None] if isinstance(line, str) else list(line) for line in lines]
+    except TypeError:
+        lines = [[None]]
+    if not all(isinstance(token, str) for line in lines for token in line):
+        raise TypeError("lines must be lists of tokens: split each sentence first")
+    return lines
 
 
 def check_pairs(source: Iterable, target: Iterable) -> tuple[list[list[str]], list[list[str]]]:
@@ -449,8 +449,8 @@ class Vocab:
 
     def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
         tokens = () if tokens is None else tokens
-        if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Tensor)):
-            tokens = list(tokens)
+        if isinstance(tokens, Iterable) and not isinstance(tokens, str):
+            tokens = [*tokens]
             if tokens and not isinstance(tokens[0], str):
                 tokens = [token for line in as_lines(tokens) for token in line]
         tokens = check_texts("tokens", tokens)
@@ -620,6 +620,7 @@ def build_data_nmt(
 
     Warns if sentences are longer than num_steps and are cut. Raises ValueError if there is no pair.
     """
+    source, target = check_pairs(source, target)
     if not source:
         raise ValueError("there is no sentence pair, so there is nothing to learn from")
     arrays, vocabs = [], []

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_mini.attention import check_floats, sequence_mask
+from d2l_mini.attention import check_floats, check_tensor, sequence_mask
 from d2l_mini.checks import check_count, check_device, check_number, check_path
 from d2l_mini.data import (
     Vocab,
@@ -56,6 +56,19 @@ __all__ = [
 ]
 
 
+def check_labels(pred: Tensor, label: Tensor) -> None:
+    """Raise ValueError where the shapes of logits and ids do not fit, TypeError for their types."""
+    check_floats(pred, "pred")
+    check_tensor(label, "label")
+    if label.dtype != torch.int64:
+        raise TypeError(f"label must hold token ids, int64, but its type is {label.dtype}")
+    if pred.dim() != 3 or pred.shape[:2] != label.shape:
+        raise ValueError(
+            "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
+            f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
+        )
+
+
 class MaskedSoftmaxCELoss(nn.Module):
     """Cross-entropy that counts real tokens only."""
 
@@ -67,14 +80,9 @@ class MaskedSoftmaxCELoss(nn.Module):
         valid_len  (batch,): how many steps count
         returns    (batch,)
 
-        Raises ValueError if the shapes do not fit.
+        Raises ValueError if the shapes do not fit, TypeError if the types do not.
         """
-        check_floats(pred, "pred")
-        if pred.dim() != 3 or pred.shape[:2] != label.shape:
-            raise ValueError(
-                "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
-                f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
-            )
+        check_labels(pred, label)
         pred = pred.to(torch.promote_types(pred.dtype, torch.float32))  # sums of halves overflow
         losses = F.cross_entropy(pred.transpose(1, 2), label, reduction="none")
         return sequence_mask(losses, valid_len).sum(dim=1)

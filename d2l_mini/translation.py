@@ -440,7 +440,7 @@ def _streams(
     hypotheses = check_texts("hypotheses", hypotheses)
     if isinstance(references, str) or not isinstance(references, Iterable):
         raise TypeError("references must be a list of sentences, or of lists of sentences")
-    references = list(references)
+    references = [*references]
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(
             f"each hypothesis needs its reference, but there are {len(hypotheses)} hypotheses and "

@@ -294,6 +294,34 @@ def test_two_kernels_at_once_lose_nothing_of_each_other_s():
     assert record.read_record() == {f"{name}.{i}": "right" for name in "ab" for i in range(300)}
 
 
+class Contrary:
+    """Whose every question is an error."""
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    def __repr__(self):
+        raise ZeroDivisionError
+
+    __hash__ = None
+
+
+def test_an_answer_that_cannot_be_looked_at_is_wrong_and_nothing_is_raised():
+    endless: list = []
+    endless.append(endless)
+    for odd in (Contrary(), [Contrary()], {"x": Contrary()}, endless):
+        for number, answer in (("1.4", odd), ("1.1", lambda *arguments, odd=odd: odd)):
+            result = exercises.exercise(number).check(answer)
+            assert result.state == "wrong"
+            assert "Not yet" in repr(result)
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, list(range(10**5)), 10**3000], ids=type)
+def test_a_long_answer_is_cut_where_it_is_shown(value):
+    for number, answer in (("1.4", value), ("1.1", lambda *arguments: value)):
+        assert len(exercises.exercise(number).check(answer).words) < 2000
+
+
 def test_only_notes_count_and_only_they_are_taken_away():
     folder = record.record_folder()
     (folder / "7.1").mkdir(parents=True)

@@ -196,7 +196,7 @@ class ValueExercise(Exercise):
             if alike(answer, mistake, min(self.tolerance, 0.02)):
                 return words
         if isinstance(truth, (int, float)) and isinstance(answer, (int, float)):
-            return f"Not yet: {answer} is too {'small' if answer < truth else 'large'}."
+            return f"Not yet: {show(answer)} is too {'small' if answer < truth else 'large'}."
         return f"Not yet: {show(answer)} is not it."
 
 
@@ -271,7 +271,7 @@ def is_stub(value: object) -> bool:
 
 
 def show(value: object) -> str:
-    """A value in a sentence, cut if long: numbers to three places, larger tensors as their shape."""
+    """A value in a sentence, cut if long: numbers to three places, a larger tensor as its shape."""
     words = show_whole(value)
     return words if len(words) <= LETTERS else f"{words[:LETTERS]} …"
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.checks import check_number
+from d2l_mini.checks import check_number, check_text
 from d2l_mini.data import build_array_nmt, preprocess_nmt
 from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
@@ -37,8 +37,7 @@ def read_source(translator: Translator, sentence: str) -> tuple[Tensor, Tensor]:
 
     Raises TypeError if it is no text, ValueError if it has no token, or one too many.
     """
-    if not isinstance(sentence, str):
-        raise TypeError(f"the sentence must be a text, but is {sentence!r}")
+    check_text("the sentence", sentence)
     net, src_vocab, _, num_steps = translator
     tokens, most = preprocess_nmt(sentence).split(), num_steps - 1
     if not 0 < len(tokens) <= most:
@@ -246,6 +245,7 @@ def draw_beams(
 
     Raises ValueError as `trace_beams`.
     """
+    length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     return draw_search(
         trace_steps(translator, sentence)[0],
         *trace_beams(translator, sentence, beam_size, length_penalty),

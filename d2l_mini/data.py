@@ -449,7 +449,7 @@ class Vocab:
 
     def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
         tokens = () if tokens is None else tokens
-        if isinstance(tokens, Iterable) and not isinstance(tokens, str):
+        if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Tensor)):
             tokens = [*tokens]
             if tokens and not isinstance(tokens[0], str):
                 tokens = [token for line in as_lines(tokens) for token in line]

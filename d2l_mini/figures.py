@@ -771,6 +771,7 @@ def show_attention(
     the blocks have not one number of heads, or a list of words or names has another length.
     """
     _check_names("blocks", blocks)
+    cell = check_number("cell", cell, 0.01, 10)
     read = {str(title): _read_block(title, block) for title, block in blocks.items()}
     numbers = sorted({weights.shape[1] for weights, _, _ in read.values()})
     if len(numbers) != 1:

@@ -9,7 +9,7 @@ from numbers import Real
 
 import torch
 
-from d2l_mini.checks import check_count
+from d2l_mini.checks import check_count, in_line
 
 __all__ = ["Accumulator", "Animator", "Timer"]
 
@@ -112,7 +112,7 @@ class Animator:
             axes.set(**{name: value for name, value in settings.items() if value is not None})
             axes.grid()
         self.xlabel, self.ylabel = xlabel or "x", ylabel or "y"
-        self.legend, self.fmts = list(legend or ()), fmts
+        self.legend, self.fmts = list(legend or ()), fmts or ("-",)
         self.shell = _notebook()
         self.handle = None  # of the picture in the running cell
         self.open = False
@@ -206,10 +206,10 @@ class Animator:
 
 def _number(value):
     """A plain number, or a tensor that adds up exactly: without gradient, and not in half."""
-    if not isinstance(value, (Real, torch.Tensor)) or getattr(value, "ndim", 0) > 1:
-        raise TypeError(f"a number is asked for, but {value!r} is none")
-    if not isinstance(value, torch.Tensor):
+    if isinstance(value, Real):
         return float(value)
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise TypeError(f"a number is asked for, but {in_line(value)} is none")
     return value.detach().float() if value.dtype.itemsize == 2 else value.detach()
 
 

@@ -459,7 +459,7 @@ def test_a_stopwatch_without_a_time_has_no_mean():
         d2l.Timer().avg()
 
 
-@pytest.mark.parametrize("value", [None, "3", 1j, [], torch.zeros(2, 2)], ids=repr)
+@pytest.mark.parametrize("value", [None, "3", 1j, [], torch.zeros(2)], ids=repr)
 def test_what_is_no_number_is_not_added(value):
     sums = d2l.Accumulator(2)
     with pytest.raises(TypeError, match="a number is asked for, but"):

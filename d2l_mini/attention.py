@@ -53,8 +53,7 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
             f"{tuple(valid_len.shape)}"
         )
-    if X.dtype != torch.bool:
-        check_fits(value, X.dtype)
+    check_fits(value, X.dtype)
     steps = torch.arange(X.shape[1], device=X.device)
     keep = steps < valid_len[:, None]  # (batch, steps)
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
@@ -67,6 +66,8 @@ def check_fits(value: float, dtype: torch.dtype) -> None:
     """
     if not isinstance(value, Real):
         raise TypeError(f"value is {value!r}; it must be a number")
+    if dtype == torch.bool:
+        return
     if dtype not in NUMBERS:
         raise TypeError(f"X must be of one of the usual types of numbers, but its type is {dtype}")
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
@@ -170,6 +171,11 @@ def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     """Raise ValueError where queries, keys and values cannot belong together."""
     for tensor, name in ((queries, "queries"), (keys, "keys"), (values, "values")):
         check_floats(tensor, name)
+    if len({(tensor.dtype, tensor.device) for tensor in (queries, keys, values)}) > 1:
+        raise TypeError(
+            "queries, keys and values must have one type and one device, but have "
+            + ", ".join(f"{tensor.dtype} on {tensor.device}" for tensor in (queries, keys, values))
+        )
     shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
         raise ValueError(

@@ -11,6 +11,7 @@ import os
 import random
 import re
 import shutil
+import sys
 import tempfile
 import unicodedata
 import warnings
@@ -339,7 +340,7 @@ def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
     """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
     check_text("text", text)
     if num_examples is not None:
-        num_examples = check_count("num_examples", num_examples, 0)
+        num_examples = min(check_count("num_examples", num_examples, 0), sys.maxsize)
     return islice(_lines_with_pairs(text), num_examples)
 
 

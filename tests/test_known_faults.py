@@ -691,6 +691,16 @@ def test_token_ids_of_another_type_are_refused(dtype, side):
         make_net()(*both)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("other", [{"dtype": torch.float64}, {"device": "meta"}], ids=str)
+def test_vectors_of_two_types_or_devices_are_refused(other, keep):
+    attention, X = d2l.DotProductAttention(), torch.zeros(1, 2, 4)
+    attention.keep_weights = keep
+    for vectors in ([X.to(**other), X, X], [X, X.to(**other), X], [X, X, X.to(**other)]):
+        with pytest.raises(TypeError, match="must have one type and one device, but have"):
+            attention(*vectors)
+
+
 @pytest.mark.parametrize("name", ["queries", "keys", "values"])
 def test_vectors_of_another_width_are_told_with_both_numbers(name):
     vectors = {part: torch.zeros(1, 2, 8) for part in ("queries", "keys", "values")}
@@ -743,6 +753,10 @@ def test_a_search_without_a_step_is_refused(search, num_steps):
     more = (2,) if search is d2l.beam_search else ()
     with pytest.raises(ValueError, match=f"num_steps is {num_steps}"):
         search(net.eval(), IDS, torch.tensor([2]), vocab, num_steps, *more)
+
+
+def test_more_pairs_than_any_file_has_are_all():
+    assert d2l.tokenize_nmt("a\tb", 10**30) == ([["a"]], [["b"]])
 
 
 def test_half_a_character_is_no_part_of_a_text():

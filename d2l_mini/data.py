@@ -383,10 +383,12 @@ def tokenize_nmt(
 def as_lines(lines: Iterable[Iterable[str]]) -> list[list[str]]:
     """Sentences as lists of tokens; TypeError where one is a string, or holds what is none."""
     try:
-        lines = [[None] if isinstance(line, str) else list(line) for line in lines]
+        lines = [line if isinstance(line, (list, str)) else list(line) for line in lines]
+        for line in lines:
+            "".join(line)  # in a file of many sentences, the fastest way to ask for strings
     except TypeError:
-        lines = [[None]]
-    if not all(isinstance(token, str) for line in lines for token in line):
+        lines = [""]
+    if any(isinstance(line, str) for line in lines):
         raise TypeError("lines must be lists of tokens: split each sentence first")
     return lines
 

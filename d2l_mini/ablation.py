@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import DotProductAttention, MultiHeadAttention
+from d2l_mini.checks import check_count, check_number
 from d2l_mini.data import (
     build_data_nmt,
     group_references,
@@ -150,9 +151,8 @@ def train_short(
     """
     if part is not None:
         check_part(part)
-    if not 0 < lr <= 1:
-        raise ValueError(f"lr is {lr}; it must be above 0 and at most 1")
-    settings = part, lr, warm, seed
+    lr = check_number("lr", lr, 1e-12, 1)
+    settings = part, lr, bool(warm), check_count("seed", seed, 0)
     if settings not in _known:
         _known[settings] = _train_short(*settings, watch)
     return _known[settings]

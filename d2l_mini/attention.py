@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from d2l_mini.checks import check_count, check_sizes
 
 __all__ = [
     "AdditiveAttention",
@@ -28,6 +31,10 @@ __all__ = [
 ]
 
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NUMBERS = (*FLOATS, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
 def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     """Replace what lies beyond each sequence's length by `value`, in a new tensor.
 
@@ -38,23 +45,32 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
     Raises ValueError if the shapes do not fit, a length lies outside 0 ... steps, or `value` does
     not fit the type of X.
     """
+    check_tensor(X, "X")
     if X.dim() < 2:
         raise ValueError(f"X must be (batch, steps, ...), but it has shape {tuple(X.shape)}")
-    valid_len = whole_lens(valid_len, X.shape[1])
+    valid_len = whole_lens(valid_len, X.shape[1], X.device)
     if valid_len.shape != X.shape[:1]:
         raise ValueError(
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
             f"{tuple(valid_len.shape)}"
         )
-    if X.dtype != torch.bool:
-        check_fits(value, X.dtype)
+    check_fits(value, X.dtype)
     steps = torch.arange(X.shape[1], device=X.device)
-    keep = steps < valid_len.to(X.device)[:, None]  # (batch, steps)
+    keep = steps < valid_len[:, None]  # (batch, steps)
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
 
 
 def check_fits(value: float, dtype: torch.dtype) -> None:
-    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type."""
+    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type.
+
+    Raises TypeError where one of the two is none.
+    """
+    if not isinstance(value, Real):
+        raise TypeError(f"value is {value!r}; it must be a number")
+    if dtype == torch.bool:
+        return
+    if dtype not in NUMBERS:
+        raise TypeError(f"X must be of one of the usual types of numbers, but its type is {dtype}")
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     if dtype.is_floating_point and not math.isfinite(value):
         return
@@ -64,20 +80,35 @@ def check_fits(value: float, dtype: torch.dtype) -> None:
         )
 
 
+def check_tensor(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where something is no tensor, or not a dense one."""
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+        kind = getattr(tensor, "layout", type(tensor).__name__)
+        raise TypeError(f"{name} must be a dense tensor, but is a {kind}")
+
+
+def check_shape(X: Tensor, shape: str) -> None:
+    """Raise TypeError where X is no tensor, ValueError where it has not as many dimensions."""
+    check_tensor(X, "X")
+    if X.dim() != len(shape.split(", ")):
+        raise ValueError(f"X must be ({shape}), but it has shape {tuple(X.shape)}")
+
+
 def check_floats(tensor: Tensor, name: str) -> None:
-    """Raise TypeError where a tensor does not hold floating-point numbers."""
-    if not tensor.is_floating_point():
+    """Raise TypeError where something is no tensor of floating-point numbers."""
+    check_tensor(tensor, name)
+    if tensor.dtype not in FLOATS:
         raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
 
-def whole_lens(lens: Tensor, longest: int) -> Tensor:
-    """Check that all lengths are whole numbers in 0 ... longest, and return them as a tensor.
+def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
+    """Check that all lengths are whole numbers in 0 ... longest, and return them on `device`.
 
     On a GPU, where reading them would mean waiting, a length too long counts as all, below 0 as 0.
     Raises ValueError if one lies outside 0 ... longest, TypeError if they are of another type.
     """
     try:
-        lens = torch.as_tensor(lens)
+        lens = torch.as_tensor(lens).to_dense()
     except (TypeError, ValueError, RuntimeError) as error:  # a ragged list, or one of other things
         raise TypeError(f"valid lengths are whole numbers, but were given as {lens}") from error
     if lens.is_floating_point() or lens.is_complex() or lens.dtype == torch.bool:
@@ -88,7 +119,9 @@ def whole_lens(lens: Tensor, longest: int) -> Tensor:
         if low < 0 or high > longest:
             wrong = low if low < 0 else high
             raise ValueError(f"a valid length of {wrong} lies outside 0 ... {longest}, the steps")
-    return lens
+    if lens.is_meta and torch.device(device).type != "meta":
+        raise ValueError("the valid lengths are on the meta device, which holds no numbers")
+    return lens.to(device)
 
 
 def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) -> Tensor:
@@ -105,13 +138,13 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
             f"scores must be (batch, [heads,] queries, keys), but have shape {tuple(shape)}"
         )
     batch, queries, keys = shape[0], shape[-2], shape[-1]
-    valid_lens = whole_lens(valid_lens, keys)
+    valid_lens = whole_lens(valid_lens, keys, device)
     if valid_lens.shape not in ((batch,), (batch, queries)):
         raise ValueError(
             f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
             f"but it has shape {tuple(valid_lens.shape)}"
         )
-    lens = valid_lens.to(device).reshape(batch, -1 if batch else queries, 1)
+    lens = valid_lens.reshape(batch, -1 if batch else queries, 1)
     if len(shape) == 4:
         lens = lens.unsqueeze(1)  # the same in all heads
     return torch.arange(keys, device=device) < lens
@@ -155,7 +188,13 @@ def softmax_over_keys(scores: Tensor) -> Tensor:
 
 def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     """Raise ValueError where queries, keys and values cannot belong together."""
-    check_floats(queries, "queries")
+    for tensor, name in ((queries, "queries"), (keys, "keys"), (values, "values")):
+        check_floats(tensor, name)
+    if len({(tensor.dtype, tensor.device) for tensor in (queries, keys, values)}) > 1:
+        raise TypeError(
+            "queries, keys and values must have one type and one device, but have "
+            + ", ".join(f"{tensor.dtype} on {tensor.device}" for tensor in (queries, keys, values))
+        )
     shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
         raise ValueError(
@@ -188,6 +227,7 @@ class Attention(nn.Module):
 
     def __init__(self, dropout: float = 0.0):
         super().__init__()
+        check_sizes(dropout)
         self.dropout = nn.Dropout(dropout)
         self.keep_weights: bool | None = None
         self.attention_weights: Tensor | None = None
@@ -228,6 +268,7 @@ class AdditiveAttention(Attention):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0):
         super().__init__(dropout)
+        check_sizes(num_hiddens=num_hiddens)
         self.W_q = nn.LazyLinear(num_hiddens, bias=False)
         self.W_k = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
@@ -281,6 +322,23 @@ def fused_attention(
     return output.masked_fill(empty, 0)
 
 
+def check_heads(num_heads: int, num_hiddens: int) -> int:
+    """Return num_heads; raise ValueError where it does not divide num_hiddens."""
+    num_heads = check_count("num_heads", num_heads, 1)
+    if check_count("num_hiddens", num_hiddens, 1) % num_heads:
+        raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
+    return num_heads
+
+
+def check_width(X: Tensor, layer: nn.Linear, name: str) -> None:
+    """Raise ValueError where a linear layer takes vectors of another size."""
+    check_floats(X, name)
+    if X.dim() == 0 or X.shape[-1] != layer.in_features:
+        raise ValueError(
+            f"{name} must be (..., {layer.in_features}), but they have shape {tuple(X.shape)}"
+        )
+
+
 def split_heads(X: Tensor, num_heads: int) -> Tensor:
     """Give each head its slice of the hidden units; the book's `transpose_qkv`.
 
@@ -289,10 +347,8 @@ def split_heads(X: Tensor, num_heads: int) -> Tensor:
 
     Raises ValueError if X has another shape or num_heads does not divide hiddens.
     """
-    if X.dim() != 3:
-        raise ValueError(f"X must be (batch, steps, hiddens), but it has shape {tuple(X.shape)}")
-    if isinstance(num_heads, float) or num_heads < 1 or X.shape[-1] % num_heads:
-        raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {X.shape[-1]}")
+    check_shape(X, "batch, steps, hiddens")
+    num_heads = check_heads(num_heads, X.shape[-1])
     return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
@@ -304,10 +360,7 @@ def merge_heads(X: Tensor) -> Tensor:
 
     Raises ValueError if X has another shape.
     """
-    if X.dim() != 4:
-        raise ValueError(
-            f"X must be (batch, heads, steps, hiddens / heads), but it has shape {tuple(X.shape)}"
-        )
+    check_shape(X, "batch, heads, steps, hiddens / heads")
     return X.transpose(1, 2).flatten(-2)
 
 
@@ -319,9 +372,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False):
         super().__init__()
-        if isinstance(num_heads, float) or num_heads < 1 or num_hiddens % num_heads:
-            raise ValueError(f"num_heads {num_heads} does not divide num_hiddens {num_hiddens}")
-        self.num_heads = num_heads
+        self.num_heads = check_heads(num_heads, num_hiddens)
         self.attention = DotProductAttention(dropout)
         self.W_q = nn.Linear(num_hiddens, num_hiddens, bias=bias)
         self.W_k = nn.Linear(num_hiddens, num_hiddens, bias=bias)
@@ -347,6 +398,8 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, keys, hiddens) each -> (batch, heads, keys, hiddens / heads) each."""
+        check_width(keys, self.W_k, "keys")
+        check_width(values, self.W_v, "values")
         return (
             split_heads(self.W_k(keys), self.num_heads),
             split_heads(self.W_v(values), self.num_heads),
@@ -356,6 +409,7 @@ class MultiHeadAttention(nn.Module):
         self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
     ) -> Tensor:
         """As `forward`, for keys and values that are projected already: what a cache holds."""
+        check_width(queries, self.W_q, "queries")
         queries = split_heads(self.W_q(queries), self.num_heads)
         return self.W_o(merge_heads(self.attention(queries, keys, values, valid_lens)))
 

@@ -6,17 +6,18 @@ A corpus is text, one pair a line: English, a tab, French; further columns are i
 from __future__ import annotations
 
 import hashlib
-import operator
+import math
 import os
 import random
 import re
 import shutil
+import sys
 import tempfile
 import unicodedata
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,8 @@ from torch.utils.data import (
     SequentialSampler,
     TensorDataset,
 )
+
+from d2l_mini.checks import check_count, check_number, check_path, check_text, check_texts
 
 __all__ = [
     "DATA_HUB",
@@ -57,22 +60,12 @@ __all__ = [
 ]
 
 
-def check_count(name: str, number: int, least: int) -> None:
-    """Raise TypeError where a number is not whole, ValueError where it lies below the least."""
-    try:
-        operator.index(number)
-    except TypeError:
-        raise TypeError(f"{name} is {number!r}; it must be a whole number") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}; it must be {least} or more")
-
-
 def try_gpu(i: int = 0) -> torch.device:
     """The i-th GPU if there is one (CUDA, then Apple's MPS, then Intel's XPU), else the CPU.
 
     Raises ValueError if i is negative, TypeError if it is no whole number.
     """
-    check_count("i", i, 0)
+    i = check_count("i", i, 0)
     if i < torch.cuda.device_count():
         return torch.device("cuda", i)
     if i == 0 and torch.backends.mps.is_available():
@@ -120,11 +113,11 @@ def cache_folder(cache_dir: str | os.PathLike | None = None) -> Path:
         import platformdirs
 
         cache_dir = platformdirs.user_cache_dir("d2l_mini")
-    return Path(cache_dir).expanduser()
+    return check_path(cache_dir)
 
 
 def _dataset(name: str) -> Dataset:
-    if name not in DATA_HUB:
+    if name not in [*DATA_HUB]:
         raise ValueError(
             f"there is no dataset {name!r}; DATA_HUB has {', '.join(sorted(DATA_HUB))}"
         )
@@ -259,7 +252,7 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
     elif source == "fra-eng":
         path = download("fra-eng")
     else:
-        path = Path(source).expanduser()
+        path = check_path(source)
     if not path.is_file():
         raise FileNotFoundError(
             f'there is no file {path}; source is "bundled", "fra-eng" or the path of a file'
@@ -317,11 +310,11 @@ def read_held_out() -> list[HeldOut]:
 
 _APOSTROPHE = re.compile("[’‘‛′‵´`ʹʻʼʽˈˊˋ΄՚׳᾽᾿ꞌ❛❜＇｀]")
 # What Unicode says to ignore where it cannot be shown (a soft hyphen, marks of direction, a BOM),
-# and control characters that are no space.
+# control characters that are no space, and half characters (lone surrogates).
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 _MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…¡¿"“”„‚«»‹›<>()\[\]—–]""")
 
@@ -334,6 +327,7 @@ def preprocess_nmt(text: str) -> str:
     A typed "<eos>" falls into three tokens, so that text never holds a reserved one. Training and
     translation use the same function; applied twice it changes nothing more.
     """
+    check_text("text", text)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text).lower())
     text = _APOSTROPHE.sub("'", text)  # some come about by NFC
@@ -344,8 +338,9 @@ def preprocess_nmt(text: str) -> str:
 
 def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
     """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
+    check_text("text", text)
     if num_examples is not None:
-        check_count("num_examples", num_examples, 0)
+        num_examples = min(check_count("num_examples", num_examples, 0), sys.maxsize)
     return islice(_lines_with_pairs(text), num_examples)
 
 
@@ -385,10 +380,37 @@ def tokenize_nmt(
     return source, target
 
 
+def as_lines(lines: Iterable[Iterable[str]]) -> list[list[str]]:
+    """Sentences as lists of tokens; TypeError where one is a string, or holds what is none."""
+    try:
+        lines = [line if isinstance(line, (list, str)) else list(line) for line in lines]
+        for line in lines:
+            "".join(line)  # in a file of many sentences, the fastest way to ask for strings
+    except TypeError:
+        lines = [""]
+    if any(isinstance(line, str) for line in lines):
+        raise TypeError("lines must be lists of tokens: split each sentence first")
+    return lines
+
+
+def check_pairs(source: Iterable, target: Iterable) -> tuple[list[list[str]], list[list[str]]]:
+    """Both sides as `as_lines` gives them; ValueError where there are more sentences on one."""
+    source, target = as_lines(source), as_lines(target)
+    if len(source) != len(target):
+        raise ValueError(
+            f"each sentence needs its translation, but there are {len(source)} and {len(target)}"
+        )
+    return source, target
+
+
 def group_references(
     source: Sequence[Sequence[str]], target: Sequence[Sequence[str]]
 ) -> dict[str, list[str]]:
-    """All the French of each English sentence, in the order they come; tokens joined by spaces."""
+    """All the French of each English sentence, in the order they come; tokens joined by spaces.
+
+    Raises ValueError if there are more sentences on one side.
+    """
+    source, target = check_pairs(source, target)
     references: dict[str, list[str]] = {}
     for english, french in zip(source, target, strict=True):
         references.setdefault(" ".join(english), []).append(" ".join(french))
@@ -402,10 +424,11 @@ def hold_out_nmt(source: list[list[str]], target: list[list[str]], fraction: flo
     returns   (train source, train target), (held-out source, held-out target); no English
               sentence is on both sides, and the same seed chooses the same ones
 
-    Raises ValueError if fraction lies outside 0 ... 1.
+    Raises ValueError if fraction lies outside 0 ... 1 or there are more sentences on one side.
     """
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"fraction is {fraction}; it must lie in 0 ... 1")
+    source, target = check_pairs(source, target)
+    seed = check_count("seed", seed, 0)
+    fraction = check_number("fraction", fraction, 0, 1)
     sentences = sorted({" ".join(english) for english in source})
     chosen = set(random.Random(seed).sample(sentences, round(fraction * len(sentences))))
     train, held_out = ([], []), ([], [])
@@ -428,14 +451,18 @@ class Vocab:
     """
 
     def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
-        if isinstance(tokens, str) or isinstance(reserved_tokens, str):
-            raise TypeError("tokens and reserved_tokens must be lists of strings, not one string")
-        tokens = list(tokens or ())
-        if tokens and not isinstance(tokens[0], str):
-            tokens = [token for line in tokens for token in line]
+        tokens = () if tokens is None else tokens
+        if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Tensor)):
+            tokens = [*tokens]
+            if tokens and not isinstance(tokens[0], str):
+                tokens = [token for line in as_lines(tokens) for token in line]
+        tokens = check_texts("tokens", tokens)
+        reserved_tokens = () if reserved_tokens is None else reserved_tokens
+        reserved_tokens = check_texts("reserved_tokens", reserved_tokens)
+        min_freq = check_count("min_freq", min_freq, 0)
         self.token_freqs = sorted(Counter(tokens).items(), key=lambda item: (-item[1], item[0]))
         frequent = (token for token, freq in self.token_freqs if freq >= min_freq)
-        self.idx_to_token = list(dict.fromkeys(["<unk>", *(reserved_tokens or ()), *frequent]))
+        self.idx_to_token = list(dict.fromkeys(["<unk>", *reserved_tokens, *frequent]))
         self.token_to_idx = {token: idx for idx, token in enumerate(self.idx_to_token)}
 
     @property
@@ -463,15 +490,16 @@ class Vocab:
     def to_tokens(self, indices):
         """An id -> a token; a list, tensor or array of ids -> a list of tokens.
 
-        Raises IndexError if an id lies outside 0 ... len - 1.
+        Raises IndexError if an id lies outside 0 ... len - 1, TypeError if it is not whole.
         """
         if hasattr(indices, "tolist"):
             indices = indices.tolist()
         if isinstance(indices, (list, tuple)):
             return [self.to_tokens(index) for index in indices]
-        if not 0 <= indices < len(self):
-            raise IndexError(f"id {indices} lies outside 0 ... {len(self) - 1}, the vocabulary")
-        return self.idx_to_token[indices]
+        index = check_count("an id", indices, -math.inf)
+        if not 0 <= index < len(self):
+            raise IndexError(f"id {index} lies outside 0 ... {len(self) - 1}, the vocabulary")
+        return self.idx_to_token[index]
 
 
 # From tokens to batches -----------------------------------------------------------------------
@@ -479,7 +507,8 @@ class Vocab:
 
 def truncate_pad(line: list, num_steps: int, padding_token) -> list:
     """Make a list num_steps long: cut it, or fill it up with padding_token."""
-    return line[:num_steps] + [padding_token] * (num_steps - len(line))
+    num_steps = check_count("num_steps", num_steps, 0)
+    return [*line[:num_steps], *[padding_token] * (num_steps - len(line))]
 
 
 def build_array_nmt(
@@ -490,19 +519,15 @@ def build_array_nmt(
     returns  array (batch, num_steps) and valid_len (batch,), which counts <eos>; a sentence that is
              too long is cut, and still ends in <eos>
 
-    Raises ValueError if num_steps is below 1 or no whole number or the vocabulary lacks <pad> or
-    <eos>, TypeError if a line is a string.
+    Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>, TypeError if
+    num_steps is no whole number or a line is a string.
     """
-    if any(isinstance(line, str) for line in lines):
-        raise TypeError("lines must be lists of tokens: split each sentence first")
-    if isinstance(num_steps, float) or num_steps < 1:
-        raise ValueError(
-            f"num_steps is {num_steps}; a sentence needs a whole number, at least 1, for <eos>"
-        )
+    lines = as_lines(lines)
+    num_steps = check_count("num_steps", num_steps, 1)  # for <eos>
     for token in ("<pad>", "<eos>"):
         if token not in vocab:
             raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
-    ids = [vocab[list(line[: num_steps - 1])] + [vocab["<eos>"]] for line in lines]
+    ids = [vocab[line[: num_steps - 1]] + [vocab["<eos>"]] for line in lines]
     array = torch.tensor([truncate_pad(line, num_steps, vocab["<pad>"]) for line in ids])
     valid_len = torch.tensor([len(line) for line in ids])
     return array.reshape(len(ids), num_steps).long(), valid_len.long()
@@ -516,9 +541,12 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1,
     TypeError if it is no whole number.
     """
-    check_count("batch_size", batch_size, 1)
-    if isinstance(arrays, Tensor) or not all(isinstance(array, Tensor) for array in arrays):
+    batch_size = check_count("batch_size", batch_size, 1)
+    arrays = [None] if isinstance(arrays, Tensor) or not isinstance(arrays, Iterable) else [*arrays]
+    if not all(isinstance(array, Tensor) and array.layout == torch.strided for array in arrays):
         raise TypeError("arrays must be a list of tensors")
+    if any(array.dim() == 0 for array in arrays):
+        raise ValueError("arrays must have rows, but one is a single number")
     if not arrays or len({len(array) for array in arrays}) != 1 or len(arrays[0]) == 0:
         raise ValueError(
             f"arrays must have the same number of rows, at least 1, but have "
@@ -528,7 +556,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     order = RandomSampler(dataset) if is_train else SequentialSampler(dataset)
     # A batch is one indexing of each tensor, not a list of examples to be stacked.
     return DataLoader(
-        dataset, sampler=BatchSampler(order, int(batch_size), drop_last=False), batch_size=None
+        dataset, sampler=BatchSampler(order, batch_size, drop_last=False), batch_size=None
     )
 
 
@@ -544,6 +572,10 @@ def batches_by_length(
 
     Raises ValueError if there is no row, or num_tokens is too little for `min_rows` of the longest.
     """
+    if not isinstance(lengths, Tensor) or lengths.dim() != 1:
+        raise TypeError("lengths must be a tensor (rows,)")
+    num_tokens = check_count("num_tokens", num_tokens, 1)
+    min_rows = check_count("min_rows", min_rows, 1)
     if len(lengths) == 0 or num_tokens < min_rows * int(lengths.max()):
         raise ValueError(
             f"batches of at most {num_tokens} tokens cannot hold {min_rows} of {len(lengths)} rows "
@@ -562,8 +594,19 @@ def batches_by_length(
 
 
 def trim_padding(X: Tensor, valid_len: Tensor) -> Tensor:
-    """Drop the last steps of X (batch, steps) that are padding in every row."""
-    return X[:, : int(valid_len.max())]
+    """Drop the last steps of X (batch, steps) that are padding in every row.
+
+    Raises TypeError if one is no tensor, ValueError if their shapes do not fit.
+    """
+    tensors = isinstance(X, Tensor) and isinstance(valid_len, Tensor)
+    if not tensors or valid_len.is_floating_point() or valid_len.dtype == torch.bool:
+        raise TypeError("X and valid_len must be tensors, valid_len of whole numbers")
+    if X.dim() < 2 or valid_len.shape != X.shape[:1]:
+        raise ValueError(
+            "X must be (batch, steps) and valid_len (batch,), but they have shapes "
+            f"{tuple(X.shape)} and {tuple(valid_len.shape)}"
+        )
+    return X[:, : max(valid_len.tolist(), default=0)]
 
 
 def build_data_nmt(
@@ -580,6 +623,7 @@ def build_data_nmt(
 
     Warns if sentences are longer than num_steps and are cut. Raises ValueError if there is no pair.
     """
+    source, target = check_pairs(source, target)
     if not source:
         raise ValueError("there is no sentence pair, so there is nothing to learn from")
     arrays, vocabs = [], []

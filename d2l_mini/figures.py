@@ -26,6 +26,8 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from PIL import Image  # matplotlib's own dependency
 
+from d2l_mini.checks import check_number
+
 __all__ = [
     "Picture",
     "show_attention",
@@ -77,10 +79,11 @@ class Picture(Figure):
 
     @description.setter
     def description(self, said: str) -> None:
-        self._said = said
+        self._said = drawable(said)
 
     def fit(self, words: Sequence[str], inches: float = LONGEST, size: str = "medium") -> list[str]:
         """The words as they can be drawn: one that would be wider ends in "…"."""
+        words = [*map(drawable, words)]
         short = [_shorten(word, inches, size) for word in words]
         self.cut |= {word: None for word, drawn in zip(words, short, strict=True) if word != drawn}
         return short
@@ -88,7 +91,8 @@ class Picture(Figure):
     def draw(self, renderer) -> None:
         """Draw; a formula that matplotlib cannot read stands as typed, any letter in some font."""
         for text in self.findobj(Text):
-            words = text.get_text()
+            words = drawable(text.get_text())
+            text.set_text(words)
             if "$" in words and not _is_formula(words):
                 text.set_parse_math(False)
             if not words.isascii():
@@ -177,8 +181,14 @@ def _boxes_allowed():
         yield
 
 
+def drawable(words: str) -> str:
+    """Words with a sign in place of each half character (a lone surrogate), which no font has."""
+    return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _width(word: str, size: str = "medium") -> float:
     """How wide a word is when it is drawn, in inches."""
+    word = drawable(word)
     font = FontProperties(family=list(_find_fonts(word, ("sans-serif",))), size=size)
     with _boxes_allowed():
         return max(
@@ -761,6 +771,7 @@ def show_attention(
     the blocks have not one number of heads, or a list of words or names has another length.
     """
     _check_names("blocks", blocks)
+    cell = check_number("cell", cell, 0.01, 10)
     read = {str(title): _read_block(title, block) for title, block in blocks.items()}
     numbers = sorted({weights.shape[1] for weights, _, _ in read.values()})
     if len(numbers) != 1:
@@ -860,6 +871,7 @@ def show_links(
             "each sentence needs weights, queries and keys, but there are "
             f"{len(weights)}, {len(queries)} and {len(keys)}"
         )
+    least = check_number("least", least, 0, 1)
     matrices = [_read_weights("weights", matrix, "queries, keys") for matrix in weights]
     queries, keys = (
         [_read_labels(name, line, m.shape[i]) for line, m in zip(lines, matrices, strict=True)]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from numbers import Real
 
 import torch
+
+from d2l_mini.checks import check_count, in_line
 
 __all__ = ["Accumulator", "Animator", "Timer"]
 
@@ -28,7 +31,9 @@ class Timer:
         return self.times[-1]
 
     def avg(self) -> float:
-        """The mean of the recorded times."""
+        """The mean of the recorded times; ValueError where there is none."""
+        if not self.times:
+            raise ValueError("no time is recorded yet: stop() records one")
         return sum(self.times) / len(self.times)
 
     def sum(self) -> float:
@@ -50,7 +55,7 @@ class Accumulator:
     """Sums over n quantities. Tensors are added where they are, and read only when asked for."""
 
     def __init__(self, n: int):
-        self.data: list = [0] * n
+        self.data: list = [0] * check_count("n", n, 0)
 
     def add(self, *args) -> None:
         """Add one number, or tensor of one number, to each sum.
@@ -107,7 +112,7 @@ class Animator:
             axes.set(**{name: value for name, value in settings.items() if value is not None})
             axes.grid()
         self.xlabel, self.ylabel = xlabel or "x", ylabel or "y"
-        self.legend, self.fmts = list(legend or ()), fmts
+        self.legend, self.fmts = list(legend or ()), fmts or ("-",)
         self.shell = _notebook()
         self.handle = None  # of the picture in the running cell
         self.open = False
@@ -129,7 +134,7 @@ class Animator:
             (None, None) if a is None or b is None else (float(_number(a)), float(_number(b)))
             for a, b in zip(x, y, strict=True)
         ]
-        axes = self.axes[panel]
+        axes = self.axes[check_count("panel", panel, 0, len(self.axes) - 1)]
         while len(axes.lines) < len(y):
             self._new_line(axes)
         for line, (a, b) in zip(axes.lines, points, strict=False):
@@ -201,8 +206,10 @@ class Animator:
 
 def _number(value):
     """A plain number, or a tensor that adds up exactly: without gradient, and not in half."""
-    if not isinstance(value, torch.Tensor):
+    if isinstance(value, Real):
         return float(value)
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        raise TypeError(f"a number is asked for, but {in_line(value)} is none")
     return value.detach().float() if value.dtype.itemsize == 2 else value.detach()
 
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_mini.attention import sequence_mask
+from d2l_mini.checks import check_count, check_device, check_number
 from d2l_mini.data import (
     batches_by_length,
     build_data_nmt,
@@ -83,6 +84,14 @@ class Settings:
     seed: int = option(0, "of weights, order and dropout")
     device: str | None = option(None, "such as cpu or cuda; the fastest if left out", type=str)
 
+    def __post_init__(self):
+        check_count("epochs", self.epochs, 0)
+        check_count("test", self.test, 0)
+        check_count("warm_up", self.warm_up, 0)
+        check_count("seed", self.seed, 0, 2**32 - 1)
+        check_number("lr", self.lr, 0, 1)
+        check_number("label_smoothing", self.label_smoothing, 0, 1)
+
 
 def read_options(arguments: list[str] | None) -> tuple[Settings, Path, bool]:
     """The settings, the file to write, and whether to go on from it."""
@@ -112,7 +121,10 @@ def read_options(arguments: list[str] | None) -> tuple[Settings, Path, bool]:
     given = vars(parser.parse_args(arguments))
     output, resume = given.pop("output"), given.pop("resume")
     if resume is None:
-        return Settings(**given), Path(output), False
+        try:
+            return Settings(**given), Path(output), False
+        except ValueError as error:
+            parser.error(str(error))
     if given:
         parser.error(f"{resume} holds all settings: leave out {', '.join(given)}")
     return Settings(), Path(resume), True
@@ -178,6 +190,8 @@ class Training:
     """
 
     def __init__(self, settings: Settings, path: Path, resume: bool, rank: int, world: int):
+        if path.is_dir() or not path.parent.is_dir():  # before hours of training
+            raise OSError(f"{path} cannot be written: name a file in a folder that is there")
         kept = load_training(path) if resume else None
         if resume and kept is None:
             raise ValueError(f"{path} was not written by d2l_mini.train, so it cannot go on")
@@ -215,11 +229,13 @@ class Training:
         train, held_out = hold_out_nmt(
             *tokenize_nmt(text, settings.pairs), settings.hold_out, settings.seed
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("default" if self.rank == 0 else "ignore")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             loader, *self.vocabs = build_data_nmt(
                 *train, batch_size=1, num_steps=settings.num_steps, min_freq=settings.min_freq
             )
+        for warning in caught:  # by itself it would be shown with a line of source
+            self.say(str(warning.message))
         self.arrays = loader.dataset.tensors
         self.lengths = self.arrays[1] + self.arrays[3]  # (pairs,)
         references = group_references(*held_out)
@@ -346,9 +362,14 @@ class Training:
         """BLEU and chrF of the sentences held out, if there are any."""
         if not self.tests:
             return {}
-        results = translate(
-            self.net, list(self.tests), *self.vocabs, self.settings.num_steps, self.device
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of each sentence that is cut; one line says it
+            results = translate(
+                self.net, list(self.tests), *self.vocabs, self.settings.num_steps, self.device
+            )
+        cut = sum(result.truncated for result in results)
+        if cut and self.epoch == 1:
+            self.say(f"{cut} of the {len(results)} sentences to test with were too long and cut")
         texts, references = [result.text for result in results], list(self.tests.values())
         return {
             "BLEU": round(corpus_bleu(texts, references), 2),
@@ -380,8 +401,14 @@ class Training:
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device of this process: each has its own GPU."""
-    device = try_gpu(int(os.environ.get("LOCAL_RANK", "0"))) if name is None else torch.device(name)
+    """The device of this process: each has its own GPU.
+
+    Raises ValueError if there is no such device.
+    """
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if name == "cuda":
+        name = f"cuda:{rank}"
+    device = try_gpu(rank) if name is None else check_device(name)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     return device

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import inspect
 import io
-import math
 import os
 import tempfile
 import zipfile
@@ -19,7 +19,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_mini.attention import sequence_mask
+from d2l_mini.attention import check_floats, check_tensor, sequence_mask
+from d2l_mini.checks import check_count, check_device, check_number, check_path
 from d2l_mini.data import (
     Vocab,
     build_data_nmt,
@@ -55,6 +56,19 @@ __all__ = [
 ]
 
 
+def check_labels(pred: Tensor, label: Tensor) -> None:
+    """Raise ValueError where the shapes of logits and ids do not fit, TypeError for their types."""
+    check_floats(pred, "pred")
+    check_tensor(label, "label")
+    if label.dtype != torch.int64:
+        raise TypeError(f"label must hold token ids, int64, but its type is {label.dtype}")
+    if pred.dim() != 3 or pred.shape[:2] != label.shape:
+        raise ValueError(
+            "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
+            f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
+        )
+
+
 class MaskedSoftmaxCELoss(nn.Module):
     """Cross-entropy that counts real tokens only."""
 
@@ -66,13 +80,9 @@ class MaskedSoftmaxCELoss(nn.Module):
         valid_len  (batch,): how many steps count
         returns    (batch,)
 
-        Raises ValueError if the shapes do not fit.
+        Raises ValueError if the shapes do not fit, TypeError if the types do not.
         """
-        if pred.dim() != 3 or pred.shape[:2] != label.shape:
-            raise ValueError(
-                "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
-                f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
-            )
+        check_labels(pred, label)
         pred = pred.to(torch.promote_types(pred.dtype, torch.float32))  # sums of halves overflow
         losses = F.cross_entropy(pred.flatten(0, 1), label.flatten(), reduction="none")
         return sequence_mask(losses.view(label.shape), valid_len).sum(dim=1)
@@ -104,8 +114,9 @@ def rise_and_fall(step: int, num_steps: int, warm_up: int) -> float:
 
     Raises ValueError if there is no such step, or the warm-up is negative or takes all steps.
     """
-    if not 0 <= warm_up < num_steps or not 0 <= step <= num_steps:
-        raise ValueError(f"step {step} of {num_steps} with a warm-up of {warm_up} is not to be had")
+    num_steps = check_count("num_steps", num_steps, 1)
+    step = check_count("step", step, 0, num_steps)
+    warm_up = check_count("warm_up", warm_up, 0, num_steps - 1)
     rising = (step + 1) / warm_up if warm_up else 1
     return min(rising, (num_steps - step) / (num_steps - warm_up))
 
@@ -197,10 +208,9 @@ def train_seq2seq(
     negative, a number is wrong for Adam, or the vocabulary or the history is that of another net;
     FloatingPointError if the gradient is not finite.
     """
-    if num_epochs < 0:
-        raise ValueError(f"num_epochs is {num_epochs}; it must be 0 or more")
-    if not 0 <= lr < math.inf:
-        raise ValueError(f"lr is {lr}; it must be a number, 0 or more")
+    num_epochs = check_count("num_epochs", num_epochs, 0)
+    lr = check_number("lr", lr, 0, 1e9)
+    device = check_device(device)
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
     if not learning:
         raise ValueError("no parameter of the net requires a gradient, so none can learn")
@@ -273,15 +283,14 @@ def save_translator(
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
     is not what its sizes say (a part was exchanged), OSError if writing fails.
     """
-    if num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}; it must be 1 or more")
+    num_steps = check_count("num_steps", num_steps, 1)
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {
-        "encoder": net.encoder.sizes,
-        "decoder": net.decoder.sizes,
+        "encoder": _plain(net.encoder.sizes),
+        "decoder": _plain(net.decoder.sizes),
         "src_tokens": src_vocab.idx_to_token,
         "tgt_tokens": tgt_vocab.idx_to_token,
-        "num_steps": int(num_steps),
+        "num_steps": num_steps,
         "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
         "training": training,
     }
@@ -297,7 +306,9 @@ def save_translator(
             "this net cannot be built again from its sizes, so nothing was saved: keep its "
             "state_dict by torch.save instead"
         ) from error
-    path = Path(path)
+    path = check_path(path)
+    if path.exists() and not path.is_file():  # a folder; or a device, which must not be replaced
+        raise OSError(errno.EEXIST, f"could not write {path}: it is there, and no file")
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as temporary:
             part = Path(temporary) / path.name
@@ -305,6 +316,12 @@ def save_translator(
             os.replace(part, path)
     except OSError as error:
         raise OSError(error.errno, f"could not write {path}: {error.strerror}") from error
+
+
+def _plain(sizes: tuple) -> tuple:
+    """Sizes as Python's own numbers: of NumPy's, a file without programs holds none."""
+    *counts, dropout = sizes
+    return *map(int, counts), float(dropout)
 
 
 def load_translator(path: str | os.PathLike) -> Translator:
@@ -322,7 +339,7 @@ def load_training(path: str | os.PathLike) -> dict | None:
 
 def _read(path: str | os.PathLike, read: Callable[[BinaryIO], object]):
     """Read a file that `save_translator` wrote; raise as `load_translator`."""
-    with open(path, "rb") as file:
+    with open(check_path(path), "rb") as file:
         try:
             return read(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind
@@ -397,13 +414,12 @@ def ready_translator(
     the random numbers of the notebook alone. Raises ValueError for an epoch that there is not,
     OSError if the files cannot be written.
     """
-    if not isinstance(epoch, int) or epoch not in range(len(LEARNING_RATES) + 1):
-        raise ValueError(f"epoch is {epoch}; it must lie in 0 ... {len(LEARNING_RATES)}")
-    device = try_gpu() if device is None else torch.device(device)
+    epoch = check_count("epoch", epoch, 0, len(LEARNING_RATES))
+    device = try_gpu() if device is None else check_device(device)
     text = read_data_nmt()
     recipe = f"{text}{SIZES}{LEARNING_RATES}{inspect.getsource(_train_ready_translator)}"
     folder = cache_folder(cache_dir) / hashlib.sha1(recipe.encode()).hexdigest()[:10]
-    path = folder / f"translator-{int(epoch)}.pt"
+    path = folder / f"translator-{epoch}.pt"
     try:
         return load_translator(path)
     except (OSError, ValueError):  # none yet, or a damaged one

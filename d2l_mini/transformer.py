@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import MultiHeadAttention, check_floats
+from d2l_mini.attention import MultiHeadAttention, check_floats, check_shape, check_width
+from d2l_mini.checks import check_count, check_sizes
 
 __all__ = [
     "AddNorm",
@@ -43,6 +44,7 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0, max_len: int = 1000):
         super().__init__()
+        check_sizes(dropout, num_hiddens=num_hiddens, max_len=max_len)
         self.dropout = nn.Dropout(dropout)
         positions = torch.arange(max_len, dtype=torch.float32)[:, None]
         exponents = torch.arange(0, num_hiddens, 2, dtype=torch.float32) / num_hiddens
@@ -61,16 +63,16 @@ class PositionalEncoding(nn.Module):
 
         Raises ValueError if X has another width or a position lies past max_len.
         """
+        check_floats(X, "X")
         if X.dim() != 3 or X.shape[2] != self.P.shape[1]:
             raise ValueError(
                 f"X must be (batch, steps, {self.P.shape[1]}), but it has shape {tuple(X.shape)}"
             )
-        check_floats(X, "X")
+        offset = check_count("offset", offset, 0)
         end, max_len = offset + X.shape[1], self.P.shape[0]
-        if offset < 0 or end > max_len:
-            wrong = offset if offset < 0 else end - 1
+        if end > max_len:
             raise ValueError(
-                f"position {wrong} lies outside 0 ... {max_len - 1} (max_len {max_len})"
+                f"position {end - 1} lies outside 0 ... {max_len - 1} (max_len {max_len})"
             )
         return self.dropout(X + self.P[offset:end].to(X))
 
@@ -80,12 +82,14 @@ class PositionWiseFFN(nn.Module):
 
     def __init__(self, num_hiddens: int, ffn_num_hiddens: int):
         super().__init__()
+        check_sizes(num_hiddens=num_hiddens, ffn_num_hiddens=ffn_num_hiddens)
         self.dense1 = nn.Linear(num_hiddens, ffn_num_hiddens)
         self.relu = nn.ReLU()
         self.dense2 = nn.Linear(ffn_num_hiddens, num_hiddens)
 
     def forward(self, X: Tensor) -> Tensor:
         """(..., hiddens) -> (..., hiddens)."""
+        check_width(X, self.dense1, "X")
         return self.dense2(self.relu(self.dense1(X)))
 
 
@@ -94,8 +98,9 @@ class AddNorm(nn.Module):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0):
         super().__init__()
+        check_sizes(dropout, num_hiddens=num_hiddens)
         self.dropout = nn.Dropout(dropout)
-        self.ln = nn.LayerNorm(num_hiddens)
+        self.ln = nn.LayerNorm(int(num_hiddens))
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:
         """X, what went into a sublayer, and Y, what came out: (..., hiddens) -> (..., hiddens)."""
@@ -234,7 +239,13 @@ class AttentionDecoder(Decoder):
 
 
 def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
-    """Raise ValueError where a token id has no embedding; on the CPU only, where a look is free."""
+    """Raise TypeError where X holds no token ids, ValueError where one has no embedding.
+
+    The ids are looked at on the CPU only, where that is free.
+    """
+    check_shape(X, "batch, steps")
+    if X.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"token ids must be int64 or int32, but their type is {X.dtype}")
     if X.device.type == "cpu" and X.numel() > 0:
         low, high = (int(number) for number in X.aminmax())
         if low < 0 or high >= embedding.num_embeddings:
@@ -280,8 +291,7 @@ class TransformerEncoder(Encoder):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if isinstance(num_layers, float) or num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}; it must be a whole number, 1 or more")
+        check_sizes(vocab_size=vocab_size, num_hiddens=num_hiddens, num_layers=num_layers)
         # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens
@@ -320,8 +330,7 @@ class TransformerDecoder(AttentionDecoder):
         dropout: float = 0.0,
     ):
         super().__init__()
-        if isinstance(num_layers, float) or num_layers < 1:
-            raise ValueError(f"num_layers is {num_layers}; it must be a whole number, 1 or more")
+        check_sizes(vocab_size=vocab_size, num_hiddens=num_hiddens, num_layers=num_layers)
         # What it takes to build this stack again: `save_translator` keeps it.
         self.sizes = (vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_layers, dropout)
         self.num_hiddens = num_hiddens

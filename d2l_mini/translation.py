@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.data import Vocab, build_array_nmt, check_count, preprocess_nmt, trim_padding
+from d2l_mini.checks import check_count, check_device, check_number, check_text, check_texts
+from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
 from d2l_mini.transformer import EncoderDecoder, mode_restored
 
 __all__ = [
@@ -85,6 +86,7 @@ def greedy_search(
     enc_valid_lens  (batch,)
     returns         tokens (batch, steps), filled up with <eos>, and log_probs (batch,) in nats
     """
+    num_steps = check_count("num_steps", num_steps, 1)
     eos = tgt_vocab["<eos>"]
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
     token = torch.full_like(enc_X[:, :1], tgt_vocab["<bos>"])  # (batch, 1)
@@ -164,6 +166,8 @@ def beam_steps(
     length_penalty: float,
 ) -> Iterator[tuple[Beams, Tensor, Tensor]]:
     """Let the beams of every sentence of a batch grow, and give what `beam_step` does each time."""
+    num_steps = check_count("num_steps", num_steps, 1)
+    beam_size = check_count("beam_size", beam_size, 1)
     batch, device = len(enc_X), enc_X.device
     first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
@@ -251,17 +255,15 @@ def translate(
     TypeError if `sentences` is not a list of strings or a number is not whole, FloatingPointError
     if the net gives NaN.
     """
-    sentences = sentences if isinstance(sentences, str) else list(sentences)
-    if isinstance(sentences, str) or not all(isinstance(sentence, str) for sentence in sentences):
-        raise TypeError("sentences must be a list of strings; put a single one in brackets: [...]")
-    numbers = {"num_steps": num_steps, "beam_size": beam_size, "batch_size": batch_size}
-    for name, number in numbers.items():
-        check_count(name, number, 1)
+    sentences = check_texts("sentences", sentences)
+    num_steps = check_count("num_steps", num_steps, 1)
+    beam_size = check_count("beam_size", beam_size, 1)
+    batch_size = check_count("batch_size", batch_size, 1)
     max_len = net.decoder.pos_encoding.P.shape[0]
     if num_steps > max_len:
         raise ValueError(f"num_steps is {num_steps}, but the net knows {max_len} positions")
-    if not 0 <= length_penalty <= 10:
-        raise ValueError(f"length_penalty is {length_penalty}; it must lie in 0 ... 10")
+    length_penalty = check_number("length_penalty", length_penalty, 0, 10)
+    device = check_device(device)
     for token in ("<pad>", "<bos>", "<eos>"):
         if token not in tgt_vocab:
             raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
@@ -383,10 +385,12 @@ def bleu(pred_seq: str, label_seq: str, k: int) -> float:
     pred_seq, label_seq  tokens separated by spaces
     k                    the longest n-grams that count; n-grams longer than the prediction do not
 
-    An empty prediction scores 0. Raises ValueError if k is below 1 or no whole number.
+    An empty prediction scores 0. Raises ValueError if k is below 1, TypeError if it is not whole or
+    one of the sentences is no string.
     """
-    if isinstance(k, float) or k < 1:
-        raise ValueError(f"k is {k}; it must be a whole number, 1 or more")
+    check_text("pred_seq", pred_seq)
+    check_text("label_seq", label_seq)
+    k = check_count("k", k, 1)
     pred, label = pred_seq.split(), label_seq.split()
     if not pred:
         return 0.0
@@ -433,14 +437,19 @@ def _streams(
     hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]
 ) -> tuple[list[str], list[list[str | None]]]:
     """Both sides as sacrebleu wants them: the first reference of all, then the second, ..."""
-    if isinstance(hypotheses, str) or not all(isinstance(text, str) for text in hypotheses):
-        raise TypeError("hypotheses must be a list of strings; of a Translation, give its .text")
+    hypotheses = check_texts("hypotheses", hypotheses)
+    if isinstance(references, str) or not isinstance(references, Iterable):
+        raise TypeError("references must be a list of sentences, or of lists of sentences")
+    references = [*references]
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(
             f"each hypothesis needs its reference, but there are {len(hypotheses)} hypotheses and "
             f"{len(references)} references"
         )
-    alternatives = [[ref] if isinstance(ref, str) else list(ref) for ref in references]
+    alternatives = [
+        [ref] if isinstance(ref, str) else check_texts("several references", ref)
+        for ref in references
+    ]
     if not all(alternatives):
         raise ValueError(f"hypothesis {alternatives.index([])} has no reference")
     streams = [

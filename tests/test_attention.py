@@ -510,7 +510,7 @@ def test_merge_heads_undoes_split_heads(num_heads):
     assert d2l.merge_heads(d2l.split_heads(X, num_heads)).equal(X)
 
 
-@pytest.mark.parametrize("num_heads", [3, 0, -2, 20, 2.5, 2.0])
+@pytest.mark.parametrize("num_heads", [3, 20])
 @pytest.mark.parametrize(
     "make",
     [

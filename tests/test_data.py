@@ -304,7 +304,7 @@ def test_a_vocabulary_without_pad_or_eos_is_refused(reserved):
 
 @pytest.mark.parametrize("num_steps", [0, -1])
 def test_a_sentence_needs_a_step(num_steps):
-    with pytest.raises(ValueError, match=f"num_steps is {num_steps}; .* at least 1"):
+    with pytest.raises(ValueError, match=f"num_steps is {num_steps}; it must be 1 or more"):
         data.build_array_nmt([["a"]], vocab_of([["a"]]), num_steps)
 
 
@@ -409,7 +409,7 @@ def test_the_seed_alone_chooses_what_is_held_out():
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan")])
 def test_a_fraction_outside_0_to_1_is_refused(fraction):
-    with pytest.raises(ValueError, match=rf"fraction is {fraction}; it must lie in 0 \.\.\. 1"):
+    with pytest.raises(ValueError, match=f"fraction must be a number in .* {fraction}"):
         data.hold_out_nmt(*repeated_pairs(), fraction)
 
 
@@ -419,7 +419,7 @@ def test_all_french_of_a_sentence_is_a_reference():
     target = [["va", "!"], ["salut", "!"], ["allez", "-", "y", "!"]]
     references = {"go .": ["va !", "allez - y !"], "hi !": ["salut !"]}
     assert data.group_references(source, target) == references
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="there are 3 and 2"):
         data.group_references(source, target[:2])
 
 
@@ -784,7 +784,7 @@ def test_a_string_is_no_list_of_tokens():
     vocab = data.Vocab(["a"], reserved_tokens=["<pad>", "<eos>"])
     with pytest.raises(TypeError, match="split each sentence"):
         data.build_array_nmt(["a ."], vocab, 6)
-    with pytest.raises(TypeError, match="must be lists of strings"):
+    with pytest.raises(TypeError, match="must be a list of strings"):
         data.Vocab(["a"], reserved_tokens="<pad>")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import subprocess
 import sys
 import time
@@ -32,7 +31,7 @@ class Point(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def own_record(tmp_path, monkeypatch):
-    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / "progress.json"))
+    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / "progress"))
 
 
 def name(item: base.Exercise) -> str:
@@ -269,20 +268,78 @@ def test_progress_is_kept_and_can_be_reset():
     assert "✓" not in repr(exercises.reset_progress())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"1.1": 2}'])
-def test_a_damaged_record_counts_as_none(text):
-    record.record_path().write_text(text)
-    exercises.progress()
-    item = exercises.exercise("1.1")
-    item.check(right_answer(item))
-    assert json.loads(record.record_path().read_text())["1.1"] == "right"
+NOTES_MANY = """
+import sys
+from d2l_mini.exercises import record
+
+print("ready", flush=True)
+input()
+for i in range(300):
+    record.remember(f"{sys.argv[1]}.{i}", "right")
+"""
 
 
-def test_without_a_place_to_write_to_the_check_goes_on(monkeypatch, tmp_path):
+def test_two_kernels_at_once_lose_nothing_of_each_other_s():
+    command = [sys.executable, "-c", NOTES_MANY]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    kernels = [subprocess.Popen([*command, name], cwd=ROOT, **pipes) for name in "ab"]
+    for kernel in kernels:
+        assert kernel.stdout.readline() == "ready\n"
+    for kernel in kernels:
+        kernel.stdin.write("go\n")
+        kernel.stdin.flush()
+    for kernel in kernels:
+        kernel.communicate(timeout=60)
+        assert kernel.returncode == 0
+    assert record.read_record() == {f"{name}.{i}": "right" for name in "ab" for i in range(300)}
+
+
+class Contrary:
+    """Whose every question is an error."""
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    def __repr__(self):
+        raise ZeroDivisionError
+
+    __hash__ = None
+
+
+def test_an_answer_that_cannot_be_looked_at_is_wrong_and_nothing_is_raised():
+    endless: list = []
+    endless.append(endless)
+    for odd in (Contrary(), [Contrary()], {"x": Contrary()}, endless):
+        for number, answer in (("1.4", odd), ("1.1", lambda *arguments, odd=odd: odd)):
+            result = exercises.exercise(number).check(answer)
+            assert result.state == "wrong"
+            assert "Not yet" in repr(result)
+
+
+@pytest.mark.parametrize("value", ["x" * 10**6, list(range(10**5)), 10**3000], ids=type)
+def test_a_long_answer_is_cut_where_it_is_shown(value):
+    for number, answer in (("1.4", value), ("1.1", lambda *arguments: value)):
+        assert len(exercises.exercise(number).check(answer).words) < 2000
+
+
+def test_only_notes_count_and_only_they_are_taken_away():
+    folder = record.record_folder()
+    (folder / "7.1").mkdir(parents=True)
+    (folder / "mine.txt").write_text("1.1 right")
+    exercises.exercise("1.4").check(0.649)
+    assert record.read_record() == {"1.4": "right"}
+    assert "0 of" in repr(exercises.reset_progress())
+    assert {path.name for path in folder.iterdir()} == {"7.1", "mine.txt"}
+
+
+@pytest.mark.parametrize("place", ["file", "file/progress"])
+def test_without_a_place_to_write_to_the_check_goes_on(monkeypatch, tmp_path, place):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / "file" / "progress.json"))
+    monkeypatch.setenv("D2L_MINI_PROGRESS", str(tmp_path / place))
     item = exercises.exercise("1.1")
     assert item.check(right_answer(item)).state == "right"
+    assert "0 of" in repr(exercises.progress())
+    assert "0 of" in repr(exercises.reset_progress())
 
 
 # For a teacher -------------------------------------------------------------------------------

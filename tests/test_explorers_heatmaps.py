@@ -206,7 +206,7 @@ def test_what_cannot_be_drawn_is_explained(translators, changed, message):
 
 
 def test_a_sentence_that_is_no_text_is_refused(translators):
-    with pytest.raises(TypeError, match="the sentence must be a text, but is None"):
+    with pytest.raises(TypeError, match="the sentence must be a string, but is a NoneType"):
         explorers.draw_epochs(translators, None, 1, 1, 1)
 
 

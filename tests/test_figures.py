@@ -1062,6 +1062,23 @@ def test_french_is_drawn_without_missing_letters():
     assert dots(picture).size > 0  # a missing letter is a warning, and warnings are errors here
 
 
+def test_half_a_character_is_drawn_as_a_sign_and_said_as_one(other_fonts):
+    """A lone surrogate, as a text cut in the middle of an emoji ends in."""
+    half = "a\ud83d"
+    weights = torch.full((1, 1, 1, 2), 0.5)
+    for picture in (
+        show(weights, titles=[half], xticks=[half] * 2, yticks=[half]),
+        d2l.show_attention({half: (weights, [half], [half] * 2)}, rows=[half], columns=[half]),
+        d2l.show_links(weights[0], [[half]], [[half] * 2]),
+        d2l.show_points({half: [[0], [1]]}, half, half),
+        d2l.show_beam_tree([[(0, half, -1.0)]]),
+        d2l.show_bars([[1.0]], half, half, [half], xticks=[half]),
+    ):
+        data, _ = picture._repr_mimebundle_()
+        assert data["text/html"].encode()  # as it is sent to the page
+        assert "\ud83d" not in picture.description
+
+
 def test_nothing_is_cut_off_at_the_edges():
     words = ["a word that is rather long"] * 4
     image = dots(show(make_matrices(), xticks=words, yticks=words[:3], titles=list("abcde")))

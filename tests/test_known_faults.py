@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha1
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -287,13 +288,24 @@ def test_a_line_that_a_lone_return_cuts_is_no_pair(tmp_path):
 # Counts --------------------------------------------------------------------------------------
 
 
-def translate_with(**settings):
+def make_translator() -> tuple:
     vocab = d2l.Vocab(["a"], reserved_tokens=RESERVED)
-    net = make_net(len(vocab), len(vocab))
+    return make_net(len(vocab), len(vocab)), vocab, vocab
+
+
+def train_with(num_epochs) -> d2l.History:
+    net, _, vocab = make_translator()
+    X, lens = torch.zeros(1, 2).long(), torch.tensor([2])
+    return d2l.train_seq2seq(net, [(X, lens, X, lens)], 0.01, num_epochs, vocab, CPU)
+
+
+def translate_with(**settings):
+    net, vocab, _ = make_translator()
     return d2l.translate(net, ["a"], vocab, vocab, **{"num_steps": 5, "device": CPU} | settings)
 
 
 COUNTS: dict[str, list[Callable]] = {
+    "num_epochs": [lambda number: train_with(num_epochs=number)],
     "num_examples": [
         lambda number: d2l.tokenize_nmt("a\tb", number),
         lambda number: d2l.load_data_nmt(2, 5, number),
@@ -302,25 +314,61 @@ COUNTS: dict[str, list[Callable]] = {
         lambda number: d2l.build_array_nmt([], d2l.Vocab(reserved_tokens=RESERVED), number),
         lambda number: d2l.load_data_nmt(2, number),
         lambda number: translate_with(num_steps=number),
+        lambda number: d2l.save_translator("never", *make_translator(), number),
+        lambda number: d2l.rise_and_fall(0, number, 0),
     ],
+    "step": [lambda number: d2l.rise_and_fall(number, 9, 0)],
+    "warm_up": [lambda number: d2l.rise_and_fall(0, 9, number)],
+    "epoch": [d2l.ready_translator],
+    "offset": [lambda number: d2l.PositionalEncoding(8)(torch.zeros(1, 1, 8), number)],
     "batch_size": [
         lambda number: d2l.load_array([torch.zeros(3)], number),
         lambda number: d2l.load_data_nmt(number, 20),
         lambda number: translate_with(batch_size=number),
     ],
     "beam_size": [lambda number: translate_with(beam_size=number)],
-    "num_layers": [lambda number: d2l.TransformerEncoder(VOCAB, 8, 8, 2, number)],
+    "num_layers": [
+        lambda number: d2l.TransformerEncoder(VOCAB, 8, 8, 2, number),
+        lambda number: d2l.TransformerDecoder(VOCAB, 8, 8, 2, number),
+    ],
+    "vocab_size": [
+        lambda number: d2l.TransformerEncoder(number, 8, 8, 2, 1),
+        lambda number: d2l.TransformerDecoder(number, 8, 8, 2, 1),
+    ],
+    "num_hiddens": [
+        lambda number: d2l.TransformerEncoder(VOCAB, number, 8, 2, 1),
+        lambda number: d2l.TransformerDecoder(VOCAB, number, 8, 2, 1),
+        lambda number: d2l.MultiHeadAttention(number, 2),
+        lambda number: d2l.AdditiveAttention(number),
+        lambda number: d2l.PositionalEncoding(number),
+        lambda number: d2l.PositionWiseFFN(number, 8),
+        lambda number: d2l.AddNorm(number),
+    ],
+    "ffn_num_hiddens": [
+        lambda number: d2l.PositionWiseFFN(8, number),
+        lambda number: d2l.EncoderBlock(8, number, 2),
+    ],
+    "num_heads": [
+        lambda number: d2l.MultiHeadAttention(8, number),
+        lambda number: d2l.split_heads(torch.zeros(1, 2, 8), number),
+    ],
+    "max_len": [lambda number: d2l.PositionalEncoding(8, 0.0, number)],
     "k": [lambda number: d2l.bleu("a", "a", number)],
     "i": [d2l.try_gpu],
 }
 
 
-@pytest.mark.parametrize("number", [10.0, 2.5, float("nan"), -1, -2.0], ids=str)
+@pytest.mark.parametrize(
+    "number", [10.0, 2.5, float("nan"), -1, -2.0, True, "2", None, np.float32(2), 1j], ids=repr
+)
 @pytest.mark.parametrize(
     ("name", "call"), [(name, call) for name, calls in COUNTS.items() for call in calls]
 )
 def test_a_number_that_counts_nothing_is_named(name, call, number):
-    with pytest.raises((TypeError, ValueError), match=f"^{name} is {number}; ") as caught:
+    if name == "num_examples" and number is None:
+        return  # which means all
+    said = re.escape(f"{name} is {number!r}; ")
+    with pytest.raises((TypeError, ValueError), match=said) as caught:
         call(number)
     assert "\n" not in str(caught.value)
 
@@ -328,11 +376,20 @@ def test_a_number_that_counts_nothing_is_named(name, call, number):
 @pytest.mark.parametrize(
     "make", [lambda n: torch.tensor(n), lambda n: torch.tensor([n]).numpy()[0]]
 )
-def test_a_whole_number_of_any_type_counts(make):
+def test_a_whole_number_of_any_type_counts(make, tmp_path):
     assert d2l.tokenize_nmt("a\tb\nc\td", make(1)) == ([["a"]], [["b"]])
     assert len(d2l.load_array([torch.zeros(3)], make(2))) == 2
     assert d2l.build_array_nmt([["a"]], d2l.Vocab(["a"], 0, RESERVED), make(3))[0].shape == (1, 3)
     assert len(translate_with(num_steps=make(3), batch_size=make(1), beam_size=make(2))) == 1
+    assert len(train_with(make(2)).loss) == 2
+    assert d2l.rise_and_fall(make(1), make(4), make(2)) == 1
+    assert d2l.bleu("a b", "a b", make(2)) == 1
+    net = d2l.EncoderDecoder(
+        d2l.TransformerEncoder(5, *map(make, (8, 16, 2, 1))),
+        d2l.TransformerDecoder(5, *map(make, (8, 16, 2, 1))),
+    )
+    d2l.save_translator(tmp_path / "a.pt", net, *make_translator()[1:], make(3))
+    assert d2l.load_translator(tmp_path / "a.pt").net.encoder.sizes == (5, 8, 16, 2, 1, 0.0)
 
 
 # Files ---------------------------------------------------------------------------------------
@@ -451,3 +508,257 @@ def test_the_text_in_a_zip_is_found_in_capitals_too(name, tmp_path):
     with zipfile.ZipFile(tmp_path / "PAIRS.ZIP", "w") as archive:
         archive.writestr(name, "Go.\tVa !\n")
     assert data.read_data_nmt(tmp_path / "PAIRS.ZIP") == "Go.\tVa !\n"
+
+
+# Other things than asked for ----------------------------------------------------------------
+
+IDS = torch.zeros(1, 2).long()
+NO_TEXTS = [None, 3, 2.5, b"go", ["go"], torch.tensor(1), np.array(["go"])]
+NO_LISTS = [3, "go", b"go", [3], [None], ["go", 3], torch.ones(2), {"go": 1}.values(), print]
+
+
+@pytest.mark.parametrize("odd", NO_TEXTS, ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        d2l.preprocess_nmt,
+        d2l.tokenize_nmt,
+        lambda text: d2l.bleu(text, "a", 1),
+        lambda text: d2l.bleu("a", text, 1),
+    ],
+)
+def test_what_is_no_text_is_refused_by_its_name(call, odd):
+    with pytest.raises(TypeError, match=r"(text|pred_seq|label_seq) must be a string, but is a "):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", NO_LISTS, ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda texts: d2l.translate(*make_translator()[:1], texts, *make_translator()[1:], 5, CPU),
+        lambda texts: d2l.corpus_bleu(texts, ["a"]),
+        lambda tokens: d2l.Vocab((), 0, tokens),
+    ],
+    ids=["sentences", "hypotheses", "reserved_tokens"],
+)
+def test_what_is_no_list_of_texts_is_refused_by_its_name(call, odd):
+    with pytest.raises(TypeError, match="must be a list of strings; put a single one in brackets"):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", [3, "go", [3], [None], [["go", None]], torch.ones(1)], ids=repr)
+def test_what_are_no_references_is_refused(odd):
+    """None among them would be taken for one that is missing."""
+    with pytest.raises(TypeError, match=r"references must be a list of (strings|sentences)"):
+        d2l.corpus_bleu(["a"], odd)
+
+
+@pytest.mark.parametrize("odd", [*NO_LISTS, [["a"], "b"], [["a"], None], [["a", 3]]], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lines: d2l.build_array_nmt(lines, make_translator()[1], 5),
+        lambda lines: d2l.group_references(lines, [["a"]]),
+        lambda lines: d2l.hold_out_nmt([["a"]], lines, 0.5),
+        d2l.Vocab,
+    ],
+    ids=["build_array_nmt", "group_references", "hold_out_nmt", "Vocab"],
+)
+def test_what_are_no_lists_of_tokens_are_refused(call, odd):
+    with pytest.raises(TypeError, match=r"must be (lists of tokens|a list of strings)"):
+        call(odd)
+
+
+def test_what_can_be_read_once_is_read_whole():
+    """A check that reads an iterator would leave nothing of it."""
+    vocab = d2l.Vocab(iter([["a"], ["b"]]), reserved_tokens=iter(RESERVED))
+    assert vocab.idx_to_token == ["<unk>", *RESERVED, "a", "b"]
+    assert d2l.build_array_nmt(iter([iter(["a", "b"])]), vocab, 4)[0].tolist() == [[4, 5, 3, 1]]
+    assert d2l.group_references(iter([["a"]]), iter([["b"]])) == {"a": ["b"]}
+    assert len(d2l.load_array(iter([torch.zeros(3)]), 2)) == 2
+    assert d2l.corpus_bleu(iter(["a b c d"]), iter([iter(["a b c d"])])) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("sides", [(2, 3), (3, 2)])
+@pytest.mark.parametrize(
+    "call",
+    [d2l.group_references, lambda source, target: d2l.hold_out_nmt(source, target, 0.5)],
+)
+def test_a_sentence_without_its_translation_is_told_with_both_numbers(call, sides):
+    with pytest.raises(ValueError, match=f"there are {sides[0]} and {sides[1]}"):
+        call(*([["a"]] * number for number in sides))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [([1, 2, 3], [1, 2]), ((1,), [1, 0]), (np.array([1, 2, 3]), [1, 2]), ("abc", ["a", "b"])],
+    ids=repr,
+)
+def test_any_sequence_becomes_a_list_as_long_as_asked_for(line, expected):
+    """An array would be added to, number by number."""
+    assert d2l.truncate_pad(line, 2, 0) == expected
+    with pytest.raises(ValueError, match="num_steps is -1"):
+        d2l.truncate_pad(line, -1, 0)
+
+
+@pytest.mark.parametrize(
+    "odd", ["1", 1.0, True, None, [1.0], torch.tensor([1.0]), [[True]]], ids=repr
+)
+def test_what_is_no_id_is_no_token(odd):
+    with pytest.raises(TypeError, match=r"an id is .*; it must be a whole number"):
+        make_translator()[1].to_tokens(odd)
+
+
+@pytest.mark.parametrize("odd", [0, 1, -1, True, 2.5, b"a.pt", [], None], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        d2l.load_translator,
+        d2l.load_training,
+        d2l.read_data_nmt,
+        lambda path: d2l.save_translator(path, *make_translator(), 5),
+        lambda path: d2l.cache_folder(path if path is not None else 0),
+    ],
+)
+def test_a_number_is_no_path(call, odd):
+    """Opened, it would be what the notebook prints to, and then closed."""
+    with pytest.raises(TypeError, match="a path must be a string or a Path, but is"):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "~no-such-user/a", "\ud800" * (data.os.name == "posix")])
+@pytest.mark.parametrize("call", [d2l.load_translator, d2l.read_data_nmt, d2l.cache_folder])
+def test_a_path_that_no_file_can_have_is_refused(call, odd):
+    with pytest.raises((ValueError, OSError), match="no file"):
+        call(odd)
+
+
+@pytest.mark.parametrize("odd", ["quick", "meta", None, 99, 2.5, "cuda:99"], ids=repr)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda device: translate_with(device=device),
+        lambda device: d2l.train_seq2seq(
+            make_translator()[0], [], 0.01, 1, make_translator()[1], device
+        ),
+    ],
+    ids=["translate", "train_seq2seq"],
+)
+def test_a_device_that_is_not_there_is_named(call, odd):
+    """On the meta device, a net would lose its weights."""
+    with pytest.raises(ValueError, match=f"device is '{odd}'; there is none of this name here"):
+        call(odd)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [None, [[[1.0]]], np.ones((1, 1, 1)), torch.ones(1, 1, 1).to_sparse(), "a"],
+    ids=["None", "lists", "array", "sparse", "text"],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        d2l.masked_softmax,
+        lambda X: d2l.sequence_mask(X, torch.tensor([1])),
+        lambda X: d2l.DotProductAttention()(X, X, X),
+        lambda X: d2l.MultiHeadAttention(1, 1)(X, X, X),
+        lambda X: d2l.split_heads(X, 1),
+        d2l.merge_heads,
+        d2l.PositionalEncoding(1),
+        d2l.PositionWiseFFN(1, 1),
+        lambda X: make_net()(X, IDS),
+        lambda X: d2l.MaskedSoftmaxCELoss()(X, IDS, torch.tensor([2])),
+    ],
+)
+def test_what_is_no_dense_tensor_is_refused_at_once(call, odd):
+    with pytest.raises(TypeError, match="must be a dense tensor, but is a"):
+        call(odd)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.complex64, torch.int64], ids=str)
+def test_scores_of_another_type_are_refused(dtype):
+    with pytest.raises(TypeError, match=f"scores must be floating-point numbers, .* {dtype}"):
+        d2l.masked_softmax(torch.zeros(1, 1, 2, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize("side", [0, 1])
+def test_token_ids_of_another_type_are_refused(dtype, side):
+    both = [IDS, IDS]
+    both[side] = IDS.to(dtype)
+    with pytest.raises(TypeError, match=f"token ids must be int64 or int32, .* {dtype}"):
+        make_net()(*both)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("other", [{"dtype": torch.float64}, {"device": "meta"}], ids=str)
+def test_vectors_of_two_types_or_devices_are_refused(other, keep):
+    attention, X = d2l.DotProductAttention(), torch.zeros(1, 2, 4)
+    attention.keep_weights = keep
+    for vectors in ([X.to(**other), X, X], [X, X.to(**other), X], [X, X, X.to(**other)]):
+        with pytest.raises(TypeError, match="must have one type and one device, but have"):
+            attention(*vectors)
+
+
+@pytest.mark.parametrize("name", ["queries", "keys", "values"])
+def test_vectors_of_another_width_are_told_with_both_numbers(name):
+    vectors = {part: torch.zeros(1, 2, 8) for part in ("queries", "keys", "values")}
+    vectors[name] = torch.zeros(1, 2, 6)
+    with pytest.raises(ValueError, match=rf"{name} must be \(\.\.\., 8\), .* \(1, 2, 6\)"):
+        d2l.MultiHeadAttention(8, 2)(**vectors)
+
+
+def test_lengths_that_hold_no_numbers_are_refused():
+    """F020: on another device than the scores."""
+    lens = torch.ones(2, device="meta").long()
+    for mask in (d2l.masked_softmax, lambda X, lens: d2l.sequence_mask(X[:, 0], lens)):
+        with pytest.raises(ValueError, match="meta device, which holds no numbers"):
+            mask(torch.zeros(2, 3, 4), lens)
+
+
+def test_sparse_lengths_are_lengths():
+    scores, lens = torch.randn(2, 3, 4), torch.tensor([0, 3])
+    assert d2l.masked_softmax(scores, lens.to_sparse()).equal(d2l.masked_softmax(scores, lens))
+
+
+@pytest.mark.parametrize("value", ["0", None, 1j, torch.tensor(0.0)], ids=repr)
+def test_a_value_that_is_no_number_fills_nothing(value):
+    with pytest.raises(TypeError, match=r"value is .*; it must be a number"):
+        d2l.sequence_mask(torch.zeros(1, 2), torch.tensor([1]), value)
+
+
+@pytest.mark.parametrize("dropout", [float("nan"), -0.1, 1.1, "0", None, True], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [
+        d2l.DotProductAttention,
+        lambda dropout: d2l.AdditiveAttention(8, dropout),
+        lambda dropout: d2l.MultiHeadAttention(8, 2, dropout),
+        lambda dropout: d2l.PositionalEncoding(8, dropout),
+        lambda dropout: d2l.AddNorm(8, dropout),
+        lambda dropout: d2l.TransformerEncoder(VOCAB, 8, 8, 2, 1, dropout),
+        lambda dropout: d2l.TransformerDecoder(VOCAB, 8, 8, 2, 1, dropout),
+    ],
+)
+def test_a_dropout_that_is_no_share_is_refused(make, dropout):
+    with pytest.raises(ValueError, match=r"dropout must be a number in 0 \.\.\. 1, but is "):
+        make(dropout)
+
+
+@pytest.mark.parametrize("num_steps", [0, -1])
+@pytest.mark.parametrize("search", [d2l.greedy_search, d2l.beam_search])
+def test_a_search_without_a_step_is_refused(search, num_steps):
+    net, vocab, _ = make_translator()
+    more = (2,) if search is d2l.beam_search else ()
+    with pytest.raises(ValueError, match=f"num_steps is {num_steps}"):
+        search(net.eval(), IDS, torch.tensor([2]), vocab, num_steps, *more)
+
+
+def test_more_pairs_than_any_file_has_are_all():
+    assert d2l.tokenize_nmt("a\tb", 10**30) == ([["a"]], [["b"]])
+
+
+def test_half_a_character_is_no_part_of_a_text():
+    """A lone surrogate can neither be printed nor written to a file."""
+    assert d2l.preprocess_nmt("\ud800Go\udfff on\ud83d .") == "go on ."

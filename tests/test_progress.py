@@ -454,8 +454,27 @@ def test_sums_of_counts_are_exact():
     assert accumulator[0] == 2**24 + 2
 
 
+def test_a_stopwatch_without_a_time_has_no_mean():
+    with pytest.raises(ValueError, match="no time is recorded yet"):
+        d2l.Timer().avg()
+
+
+@pytest.mark.parametrize("value", [None, "3", 1j, [], torch.zeros(2)], ids=repr)
+def test_what_is_no_number_is_not_added(value):
+    sums = d2l.Accumulator(2)
+    with pytest.raises(TypeError, match="a number is asked for, but"):
+        sums.add(1, value)
+    assert sums.data == [0, 0]
+
+
+@pytest.mark.parametrize("panel", [1, -1, 0.0, None])
+def test_a_panel_that_is_not_there_is_named(panel):
+    with pytest.raises((ValueError, TypeError), match=f"panel is {panel}; it must "):
+        d2l.Animator().add(1, 2, panel)
+
+
 def test_a_point_that_is_no_number_leaves_every_line_as_it_was():
     animator = d2l.Animator()
-    with pytest.raises(ValueError, match="could not convert"):
+    with pytest.raises(TypeError, match="a number is asked for, but 'x' is none"):
         animator.add(1, (1, "x"))
     assert [len(line.get_xdata()) for line in animator.axes[0].lines] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import unicodedata
 
 import pytest
@@ -83,6 +85,79 @@ def test_sequence_mask_keeps_each_length_and_fills_the_rest(given_scores, value)
         assert masked[row, :length].equal(X[row, :length])
         assert (masked[row, length:] == value).all()
     assert X.equal(before)
+
+
+OTHERS = [torch.float8_e4m3fn, torch.complex64, torch.bool, torch.int8, torch.uint8, torch.int64]
+numbers = st.sampled_from([*FLOATS, *OTHERS, torch.uint16, torch.uint64])
+sides = st.integers(0, 3)
+
+
+@st.composite
+def any_tensor(draw, shape):
+    """Zeros to threes of any type, of nearly this shape, laid out in any way."""
+    shape = list(shape)
+    if draw(st.booleans()):
+        shape[draw(st.integers(0, len(shape) - 1))] = draw(sides)
+    if draw(st.integers(0, 5)) == 0:
+        shape = [*shape, 1] if draw(st.booleans()) else shape[1:]
+    generator = torch.Generator().manual_seed(draw(seeds))
+    tensor = torch.randint(0, 4, shape, generator=generator).to(draw(numbers))
+    layouts = [
+        lambda X: X,
+        lambda X: X.transpose(0, -1).clone().transpose(0, -1) if X.dim() else X,
+        lambda X: X[:1].expand_as(X) if X.dim() and len(X) else X,
+        lambda X: torch.nn.Parameter(X, X.is_floating_point()),
+        lambda X: X.to("meta"),
+        lambda X: X.to_sparse() if X.dim() and X.numel() and X.dtype in FLOATS else X,
+        lambda X: X.tolist(),
+    ]
+    return draw(st.sampled_from(layouts))(tensor)
+
+
+def plain_loop(scores: torch.Tensor, lens) -> list[float]:
+    """The weights, one row after the other, in float64."""
+    lens, weights = torch.as_tensor(lens).to_dense().tolist(), []
+    for place in itertools.product(*map(range, scores.shape[:-1])):
+        length = lens[place[0]] if isinstance(lens[place[0]], int) else lens[place[0]][place[-1]]
+        exps = [math.exp(float(score)) for score in scores.detach()[place][:length]]
+        weights += [e / sum(exps) for e in exps] + [0.0] * (scores.shape[-1] - length)
+    return weights
+
+
+@given(any_tensor((2, 3, 3)), any_tensor((2,)) | any_tensor((2, 3)))
+@settings(max_examples=400)
+def test_any_tensors_give_the_weights_of_a_plain_loop_or_one_sentence(scores, lens):
+    try:
+        weights = d2l.masked_softmax(scores, lens)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        assert "must" in message or "valid length" in message
+        assert "\n" not in message
+    else:
+        assert (weights.shape, weights.dtype) == (scores.shape, scores.dtype)
+        if not weights.is_meta:
+            expected = pytest.approx(plain_loop(scores, lens), abs=0.01)
+            assert weights.flatten().tolist() == expected
+
+
+@given(any_tensor((2, 3)), any_tensor((2,)), st.sampled_from([0, -1, 7.5, 300, math.inf]))
+@settings(max_examples=400)
+def test_any_tensors_are_masked_or_refused_in_one_sentence(X, lens, value):
+    try:
+        masked = d2l.sequence_mask(X, lens, value)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        assert "must" in message or "valid length" in message or "does not fit" in message
+        assert "\n" not in message
+    else:
+        assert (masked.shape, masked.dtype) == (X.shape, X.dtype)
+        if not masked.is_meta:
+            fill = torch.tensor(value).to(X.dtype)
+            for row, before, length in zip(
+                masked, X, torch.as_tensor(lens).to_dense().tolist(), strict=True
+            ):
+                assert row[:length].equal(before[:length])
+                assert (row[length:] == fill).all()
 
 
 @given(masked_scores(), st.integers(1, 5))

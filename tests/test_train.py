@@ -215,6 +215,18 @@ def test_a_compiled_net_learns_the_same(tmp_path, monkeypatch):
         (["--source", "nowhere.txt"], "nowhere.txt"),
         (["--heads", "3"], "num_heads 3 does not divide num_hiddens 16"),
         (["--tokens", "10"], "batches of at most 10 tokens cannot hold 1 of"),
+        (["--epochs", "-1"], "epochs is -1; it must be 0 or more"),
+        (["--test", "-1"], "test is -1; it must be 0 or more"),
+        (["--warm-up", "-1"], "warm_up is -1; it must be 0 or more"),
+        (["--seed", "99999999999"], "seed is 99999999999; it must lie in 0 ... 4294967295"),
+        (["--lr", "inf"], "lr must be a number in 0 ... 1, but is inf"),
+        (["--label-smoothing", "nan"], "label_smoothing must be a number in 0 ... 1, but is nan"),
+        (["--dropout", "nan"], "dropout must be a number in 0 ... 1, but is nan"),
+        (["--hiddens", "-16"], "num_hiddens is -16; it must be 1 or more"),
+        (["--device", "quick"], "device is 'quick'; there is none of this name here"),
+        (["--device", "meta"], "device is 'meta'; there is none of this name here"),
+        (["--output", "."], ". cannot be written: name a file in a folder that is there"),
+        (["--output", "no/a.pt"], "a.pt cannot be written: name a file in a folder that is there"),
         (["--resume-from-nothing"], "unrecognized arguments"),
         (["--precision", "fp16"], "invalid choice: 'fp16'"),
         (["--resume", "a.pt", "--lr", "1"], "a.pt holds all settings: leave out lr"),
@@ -231,6 +243,28 @@ def test_what_is_wrong_is_said_in_one_sentence(options, message, tmp_path, monke
     assert message in said
     assert "Traceback" not in said
     assert not list(tmp_path.iterdir())
+
+
+def test_sentences_that_are_cut_are_told_in_a_line_each_without_source(tmp_path, capfd):
+    run(tmp_path / "a.pt", "--pairs", "60", "--epochs", "2", "--num-steps", "4")
+    said = capfd.readouterr()
+    assert said.err == ""
+    told = [line for line in said.out.splitlines() if line.endswith("cut")]
+    assert told == [
+        "42 of 108 sentences have more than the 3 tokens that num_steps 4 leaves beside <eos>, "
+        "and were cut",
+        "1 of the 6 sentences to test with were too long and cut",
+    ]
+
+
+def test_the_name_of_a_kind_of_gpu_means_that_of_the_process(monkeypatch):
+    chosen = []
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch, "zeros", lambda *size, device: torch.ones(size))
+    assert train.choose_device("cuda") == torch.device("cuda", 2)
+    assert train.choose_device("cuda:0") == torch.device("cuda", 0)
+    assert chosen == [torch.device("cuda", 2), torch.device("cuda", 0)]
 
 
 def test_a_translator_of_another_kind_or_another_corpus_cannot_go_on(tmp_path, capsys):

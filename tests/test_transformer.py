@@ -152,7 +152,7 @@ def test_the_last_position_is_max_len_less_1():
     [
         ((1, 11, 8), 0, r"position 10 .*0 \.\.\. 9 \(max_len 10\)"),
         ((1, 1, 8), 10, r"position 10 .*0 \.\.\. 9 \(max_len 10\)"),
-        ((1, 1, 8), -1, r"position -1 .*0 \.\.\. 9 \(max_len 10\)"),
+        ((1, 1, 8), -1, r"offset is -1; it must be 0 or more"),
         ((1, 5, 6), 0, r"\(batch, steps, 8\).*\(1, 5, 6\)"),
         ((1, 5, 1), 0, r"\(batch, steps, 8\).*\(1, 5, 1\)"),
         ((5, 8), 0, r"\(batch, steps, 8\).*\(5, 8\)"),

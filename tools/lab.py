@@ -75,7 +75,7 @@ def jupyterlab(folder: Path) -> Iterator[str]:
             "JUPYTER_RUNTIME_DIR": f"{home}/runtime",
             "JUPYTERLAB_SETTINGS_DIR": f"{home}/settings",
             "JUPYTERLAB_WORKSPACES_DIR": f"{home}/workspaces",
-            "D2L_MINI_PROGRESS": f"{home}/progress.json",
+            "D2L_MINI_PROGRESS": f"{home}/progress",
             "http_proxy": nowhere,
             "https_proxy": nowhere,
             "no_proxy": "127.0.0.1,localhost",

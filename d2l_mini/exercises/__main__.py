@@ -32,7 +32,7 @@ def check_notebook(path: Path, seconds: float) -> dict[str, str]:
     except Exception as error:
         raise ValueError("is not a notebook") from error
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["D2L_MINI_PROGRESS"] = str(Path(folder) / "progress.json")
+        os.environ["D2L_MINI_PROGRESS"] = folder
         try:
             client = NotebookClient(
                 notebook,

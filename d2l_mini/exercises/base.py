@@ -24,6 +24,7 @@ from d2l_mini.exercises.record import remember
 __all__ = ["Exercise", "FunctionExercise", "Result", "ValueExercise"]
 
 SECONDS = 5  # for one call of an answer
+LETTERS = 400  # of a value that is shown
 COLORS = {"right": "#009E73", "wrong": "#D55E00", "open": "#0072B2"}
 SYMBOLS = {"right": "✓", "wrong": "✗", "open": "○"}
 
@@ -88,6 +89,8 @@ class Exercise:
             words = self.find_fault(answer)
         except NotAttempted:
             return Result(self.number, "open", "Not attempted yet.")
+        except Exception as error:  # from within the answer: it says no to == or to repr()
+            words = f"Not yet: what this gives cannot be looked at ({type(error).__name__})."
         state = "wrong" if words else "right"
         remember(self.number, state)
         return Result(self.number, state, words or f"Right: {self.title}.")
@@ -193,7 +196,7 @@ class ValueExercise(Exercise):
             if alike(answer, mistake, min(self.tolerance, 0.02)):
                 return words
         if isinstance(truth, (int, float)) and isinstance(answer, (int, float)):
-            return f"Not yet: {answer} is too {'small' if answer < truth else 'large'}."
+            return f"Not yet: {show(answer)} is too {'small' if answer < truth else 'large'}."
         return f"Not yet: {show(answer)} is not it."
 
 
@@ -268,7 +271,13 @@ def is_stub(value: object) -> bool:
 
 
 def show(value: object) -> str:
-    """A value in a sentence: numbers to three places, larger tensors as their shape."""
+    """A value in a sentence, cut if long: numbers to three places, a larger tensor as its shape."""
+    words = show_whole(value)
+    return words if len(words) <= LETTERS else f"{words[:LETTERS]} …"
+
+
+def show_whole(value: object) -> str:
+    """As `show`, however long."""
     if isinstance(value, TookTooLong):
         return "nothing in time"
     if isinstance(value, BaseException):

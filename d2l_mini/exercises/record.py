@@ -1,51 +1,41 @@
-"""Which exercises are solved: one small file in the cache folder, kept across kernels."""
+"""Which exercises are solved: an empty file for each in a folder of the cache, kept across kernels.
+
+To make a file takes no reading before it, so two kernels at once lose nothing of each other's.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from pathlib import Path
 
 from d2l_mini.data import cache_folder
 
 __all__ = ["read_record", "remember", "reset"]
 
+STATES = ("wrong", "right")  # the later one counts: once right, always right
 
-def record_path() -> Path:
-    """The file: D2L_MINI_PROGRESS, else progress.json in the cache folder."""
-    return Path(os.environ.get("D2L_MINI_PROGRESS") or cache_folder() / "progress.json")
+
+def record_folder() -> Path:
+    """The folder: D2L_MINI_PROGRESS, else "progress" in the cache folder."""
+    return Path(os.environ.get("D2L_MINI_PROGRESS") or cache_folder() / "progress")
 
 
 def read_record() -> dict[str, str]:
-    """For each exercise that was tried, "right" or "wrong"; a damaged file counts as none."""
-    try:
-        record = json.loads(record_path().read_text(encoding="utf-8"))
-        return {str(number): str(state) for number, state in record.items()}
-    except (OSError, ValueError, AttributeError):
-        return {}
+    """For each exercise that was tried, "right" or "wrong"."""
+    return {path.stem: state for state in STATES for path in record_folder().glob(f"*.{state}")}
 
 
 def remember(number: str, state: str) -> None:
-    """Note the state of an exercise: once right, always right.
-
-    Without a place to write to, nothing is kept.
-    """
-    record = read_record()
-    if record.get(number) == "right":
-        return
-    record[number] = state
-    path = record_path()
+    """Note the state of an exercise, unless there is no place to write to."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as folder:
-            part = Path(folder) / path.name
-            part.write_text(json.dumps(record, indent=1), encoding="utf-8")
-            os.replace(part, path)
+        record_folder().mkdir(parents=True, exist_ok=True)
+        (record_folder() / f"{number}.{state}").touch()
     except OSError:
         return
 
 
 def reset() -> None:
     """Forget what was solved."""
-    record_path().unlink(missing_ok=True)
+    for state in STATES:
+        for path in record_folder().glob(f"*.{state}"):
+            path.unlink(missing_ok=True)

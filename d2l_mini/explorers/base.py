@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from numbers import Integral, Real
+from numbers import Integral
 from unicodedata import east_asian_width
 
 import ipywidgets as widgets
@@ -190,9 +190,3 @@ def check_setting(name: str, value: object, allowed: Sequence) -> None:
             kind = "an even" if allowed.step == 2 else "a whole"
             choice = f"{kind} number in {allowed[0]} ... {allowed[-1]}"
         raise ValueError(f"{name} must be {choice}, but is {value!r}")
-
-
-def check_number(name: str, value: object, least: float, most: float) -> None:
-    """Raise ValueError unless a setting is a number between these two."""
-    if not isinstance(value, Real) or not least <= value <= most:  # NaN is not
-        raise ValueError(f"{name} must be a number in {least:g} ... {most:g}, but is {value!r}")

@@ -19,13 +19,8 @@ from d2l_mini.attention import (
     merge_heads,
     split_heads,
 )
-from d2l_mini.explorers.base import (
-    Explorer,
-    check_number,
-    check_setting,
-    label_cells,
-    panels,
-)
+from d2l_mini.checks import check_number
+from d2l_mini.explorers.base import Explorer, check_setting, label_cells, panels
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 
@@ -56,7 +51,7 @@ def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
     Raises ValueError if the width or the temperature lies outside.
     """
     check_setting("width", width, range(1, 1025))
-    check_number("temperature", temperature, 0.01, 100)
+    temperature = check_number("temperature", temperature, 0.01, 100)
     vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width]
     scores = vectors[1:] @ vectors[0] / temperature
     if scaled:
@@ -334,7 +329,7 @@ def draw_positions(position: int, other: int, width: int, base: float) -> Pictur
     check_setting("position", position, range(FARTHEST + 1))
     check_setting("other", other, range(FARTHEST + 1))
     check_setting("width", width, range(2, 1025, 2))
-    check_number("base", base, 1, 1e9)
+    base = check_number("base", base, 1, 1e9)
     frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     cosines = torch.cos(torch.arange(FARTHEST + 1)[:, None] * frequencies).mean(dim=-1)
     distance = abs(position - other)

@@ -12,14 +12,9 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
+from d2l_mini.checks import check_number, check_text
 from d2l_mini.data import build_array_nmt, preprocess_nmt
-from d2l_mini.explorers.base import (
-    Explorer,
-    check_number,
-    check_setting,
-    shorten,
-    write_words,
-)
+from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
 from d2l_mini.training import Translator, ready_translator
 from d2l_mini.transformer import mode_restored
@@ -42,8 +37,7 @@ def read_source(translator: Translator, sentence: str) -> tuple[Tensor, Tensor]:
 
     Raises TypeError if it is no text, ValueError if it has no token, or one too many.
     """
-    if not isinstance(sentence, str):
-        raise TypeError(f"the sentence must be a text, but is {sentence!r}")
+    check_text("the sentence", sentence)
     net, src_vocab, _, num_steps = translator
     tokens, most = preprocess_nmt(sentence).split(), num_steps - 1
     if not 0 < len(tokens) <= most:
@@ -231,7 +225,7 @@ def trace_beams(
     net, _, tgt_vocab, num_steps = translator
     source = read_source(translator, sentence)
     check_setting("beam_size", beam_size, range(1, len(tgt_vocab) - 1))  # no <pad>, no <bos>
-    check_number("length_penalty", length_penalty, 0, 10)
+    length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
         settings = tgt_vocab, num_steps, beam_size, length_penalty
         grown = list(beam_steps(net.eval(), *source, *settings))
@@ -251,6 +245,7 @@ def draw_beams(
 
     Raises ValueError as `trace_beams`.
     """
+    length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     return draw_search(
         trace_steps(translator, sentence)[0],
         *trace_beams(translator, sentence, beam_size, length_penalty),

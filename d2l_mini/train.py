@@ -66,6 +66,7 @@ class Settings:
     pairs: int | None = option(None, "how many pairs to read; all if left out", type=int)
     hold_out: float = option(0.05, "the share of English sentences to test with")
     test: int = option(1000, "how many of these sentences to translate after each epoch")
+    beam_size: int = option(1, "how many translations to keep at each step of a test")
     num_steps: int = option(20, "the longest sentence, in tokens, <eos> included")
     min_freq: int = option(2, "words that occur less often become <unk>")
     hiddens: int = option(128, "hidden units")
@@ -87,6 +88,7 @@ class Settings:
     def __post_init__(self):
         check_count("epochs", self.epochs, 0)
         check_count("test", self.test, 0)
+        check_count("beam_size", self.beam_size, 1)
         check_count("warm_up", self.warm_up, 0)
         check_count("seed", self.seed, 0, 2**32 - 1)
         check_number("lr", self.lr, 0, 1)
@@ -365,7 +367,12 @@ class Training:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of each sentence that is cut; one line says it
             results = translate(
-                self.net, list(self.tests), *self.vocabs, self.settings.num_steps, self.device
+                self.net,
+                list(self.tests),
+                *self.vocabs,
+                self.settings.num_steps,
+                self.device,
+                self.settings.beam_size,
             )
         cut = sum(result.truncated for result in results)
         if cut and self.epoch == 1:

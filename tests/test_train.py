@@ -106,15 +106,17 @@ def test_a_training_writes_a_translator_and_a_line_for_each_epoch(tmp_path, caps
     assert f"epoch 3  loss {losses(lines)[2]:,}" in said
 
 
-def test_the_figures_are_those_of_the_translator_and_of_whole_sentences(tmp_path):
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_figures_are_those_of_the_translator_and_of_whole_sentences(tmp_path, beam_size):
     """Nothing is tested that was learnt from, and all French of a sentence counts."""
-    path = tmp_path / "a.pt"
-    [line] = run(path, "--pairs", "300", "--epochs", "1", "--lr", "0.02")
+    path, beam = tmp_path / "a.pt", ["--beam-size", str(beam_size)]
+    [line] = run(path, "--pairs", "300", "--epochs", "1", "--lr", "0.02", *beam)
     net, *vocabs, num_steps = d2l.load_translator(path)
     text = d2l.preprocess_nmt(d2l.read_data_nmt())
     learnt, held_out = d2l.hold_out_nmt(*d2l.tokenize_nmt(text, 300), 0.1)
     references = d2l.group_references(*held_out)
-    texts = [r.text for r in d2l.translate(net, list(references), *vocabs, num_steps, "cpu")]
+    results = d2l.translate(net, list(references), *vocabs, num_steps, "cpu", beam_size)
+    texts = [result.text for result in results]
     assert float(line["BLEU"]) == round(d2l.corpus_bleu(texts, list(references.values())), 2)
     assert float(line["chrF"]) == round(d2l.corpus_chrf(texts, list(references.values())), 2)
     assert not {" ".join(words) for words in learnt[0]} & {*references}

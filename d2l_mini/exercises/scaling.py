@@ -345,7 +345,7 @@ EXERCISES = [
         10,
         padded_share,
         (
-            "How many tokens does the rectangle of one batch hold? lengths.split gives all batches.",
+            "How many tokens does the rectangle of a batch hold? lengths.split gives all batches.",
             "Add len(batch) * batch.max() over the batches: lengths.sum() of these are real.",
         ),
         mistakes=[

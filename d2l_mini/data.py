@@ -46,6 +46,7 @@ __all__ = [
     "cache_folder",
     "download",
     "download_extract",
+    "find_download",
     "group_references",
     "hold_out_nmt",
     "load_array",
@@ -183,6 +184,19 @@ def download(name: str, cache_dir: str | os.PathLike | None = None) -> Path:
             f"file; try again later, {_WAY_OUT}"
         )
     return path
+
+
+def find_download(name: str, cache_dir: str | os.PathLike | None = None) -> Path | None:
+    """The archive of a dataset where it is on this computer already, else None; nothing is fetched.
+
+    It is looked for where `download` keeps it, and before at the path in an environment variable,
+    D2L_MINI_FRA_ENG for "fra-eng". Raises ValueError if DATA_HUB lacks the name.
+    """
+    dataset = _dataset(name)
+    given = os.environ.get(f"D2L_MINI_{name.upper().replace('-', '_')}")
+    kept = cache_folder(cache_dir) / dataset.url.rsplit("/", 1)[-1]
+    paths = [Path(given).expanduser(), kept] if given else [kept]
+    return next((path for path in paths if _is_whole(path, dataset)), None)
 
 
 def _fetch(url: str, path: Path) -> None:

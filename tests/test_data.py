@@ -693,6 +693,25 @@ def test_two_downloads_at_once_both_succeed(server, cache):
     assert files(cache) == {"pairs.zip": ARCHIVE}
 
 
+def test_what_is_on_this_computer_is_found_and_nothing_is_fetched(server, tmp_path, monkeypatch):
+    monkeypatch.delenv("D2L_MINI_PAIRS", raising=False)
+    assert data.find_download("pairs") is None
+    kept = data.download("pairs")
+    assert data.find_download("pairs") == kept
+    given = tmp_path / "given.zip"
+    monkeypatch.setenv("D2L_MINI_PAIRS", str(given))
+    assert data.find_download("pairs") == kept, "there is nothing at the path of the environment"
+    given.write_bytes(ARCHIVE)
+    assert data.find_download("pairs") == given
+    kept.write_bytes(ARCHIVE[:90])
+    assert data.find_download("pairs", kept.parent) == given
+    given.unlink()
+    assert data.find_download("pairs") is None, "what is kept is damaged"
+    assert server.asked == ["/pairs.zip"]
+    with pytest.raises(ValueError, match="there is no dataset 'fra'"):
+        data.find_download("fra")
+
+
 def test_the_source_fra_eng_is_downloaded(server, monkeypatch):
     monkeypatch.setitem(data.DATA_HUB, "fra-eng", data.DATA_HUB["pairs"])
     assert data.read_data_nmt("fra-eng") == PAIRS

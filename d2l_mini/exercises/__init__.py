@@ -13,7 +13,16 @@ from d2l_mini.exercises.base import SYMBOLS, Exercise
 
 __all__ = ["exercise", "exercises", "progress", "reset_progress"]
 
-MODULES = ("attention", "heads", "positions", "blocks", "training", "prediction", "heatmaps")
+MODULES = (
+    "attention",
+    "heads",
+    "positions",
+    "blocks",
+    "training",
+    "prediction",
+    "heatmaps",
+    "scaling",
+)
 
 
 def exercises() -> dict[str, Exercise]:

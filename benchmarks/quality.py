@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import os
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -104,7 +105,7 @@ def translator(settings: Settings) -> Iterator[Case]:
         return found["BLEU"]
 
     count = 600 if settings.quick else 20_000
-    kind = f"after {limit} s of training on {len(pairs(source, count)[0]):,} pairs"
+    kind = f"after {limit} s on {os.cpu_count()} cores, {len(pairs(source, count)[0]):,} pairs"
     once = {"warm_up": False, "rounds": 1}
     ways = dict.fromkeys(NAMES[1:], "it comes without a training of its own")
     yield Case(f"BLEU {kind}", "of 100", {"d2l_mini": bleu, **ways}, more=True, **once)
@@ -118,25 +119,32 @@ def train_for(limit: float, source: str, count: int, settings: Settings) -> dict
     """Train by `d2l_mini.train` for at most `limit` seconds, and test on all that is held out.
 
     The learning rate falls to 0 at the end, so the end must be known before: some steps tell how
-    long an epoch takes.
+    long an epoch takes. All cores take part: this net is large enough for more than one.
     """
+    threads = torch.get_num_threads()
     asked = TrainSettings(
         source=source,
         pairs=count,
         test=10**9,
+        tied=True,
+        precision="bf16",
         device=str(settings.device),
         epochs=1,
     )
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a few sentences are cut
-        path = Path(folder) / "translator.pt"
-        trial = Training(asked, path, False, 0, 1)
-        learn(trial)
-        epochs = max(1, int(0.97 * limit / trial.seconds))
-        training = Training(replace(asked, epochs=epochs), path, False, 0, 1)
-        while training.epoch < epochs and training.seconds < limit:
-            learn(training)
-        return {**training.test(), "epochs": training.epoch, "seconds": training.seconds}
+    try:
+        torch.set_num_threads(os.cpu_count())
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a few sentences are cut
+            path = Path(folder) / "translator.pt"
+            trial = Training(asked, path, False, 0, 1)
+            learn(trial)
+            epochs = max(1, int(0.97 * limit / trial.seconds))
+            training = Training(replace(asked, epochs=epochs), path, False, 0, 1)
+            while training.epoch < epochs and training.seconds < limit:
+                learn(training)
+            return {**training.test(), "epochs": training.epoch, "seconds": training.seconds}
+    finally:
+        torch.set_num_threads(threads)
 
 
 def learn(training: Training) -> None:

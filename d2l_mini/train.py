@@ -75,7 +75,7 @@ class Settings:
     layers: int = option(2, "blocks of the encoder, and of the decoder")
     dropout: float = option(0.1, "the share of units left out in training")
     tied: bool = option(False, "let the output layer share the decoder's embedding")
-    epochs: int = option(18, "how often all pairs are learnt from")
+    epochs: int = option(16, "how often all pairs are learnt from")
     tokens: int = option(1024, "source and target tokens of a batch, over all processes")
     lr: float = option(0.003, "the largest learning rate; it falls evenly to 0 at the end")
     warm_up: int = option(400, "the steps in which it rises evenly before")

@@ -89,19 +89,22 @@ def greedy_search(
     num_steps = check_count("num_steps", num_steps, 1)
     eos = tgt_vocab["<eos>"]
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
-    token = torch.full_like(enc_X[:, :1], tgt_vocab["<bos>"])  # (batch, 1)
-    finished = torch.zeros_like(token, dtype=torch.bool)
-    total, tokens = 0, []
-    for _ in range(num_steps):
+    token = torch.full_like(enc_X[:, :1], tgt_vocab["<bos>"])  # (sentences not ended, 1)
+    rows = torch.arange(len(enc_X), device=enc_X.device)  # where these stand in the batch
+    tokens = torch.full((len(enc_X), num_steps), eos, device=enc_X.device)
+    total = torch.zeros(len(enc_X), device=enc_X.device)
+    for step in range(num_steps):
         log_probs, state = next_log_probs(net, token, state, tgt_vocab)
         best, token = log_probs.max(dim=-1, keepdim=True)
-        token = token.masked_fill(finished, eos)
-        total = total + best.masked_fill(finished, 0)
-        tokens.append(token)
-        finished = finished | (token == eos)
-        if finished.all():
+        tokens[rows, step] = token.squeeze(1)
+        total[rows] += best.squeeze(1)
+        go_on = (token.squeeze(1) != eos).nonzero().squeeze(1)
+        if len(go_on) == 0:
             break
-    return torch.cat(tokens, dim=1), total.squeeze(1)
+        if len(go_on) < len(rows):  # what has ended leaves the batch
+            rows, token = rows[go_on], token[go_on]
+            state = [blk_state.select(go_on) for blk_state in state]
+    return tokens[:, : step + 1], total
 
 
 def next_log_probs(net: EncoderDecoder, token: Tensor, state: list, tgt_vocab: Vocab):

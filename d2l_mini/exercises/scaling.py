@@ -63,6 +63,12 @@ def sorted_first(lengths, batch_size):
     return padded_share(lengths.sort().values, batch_size)
 
 
+def last_batch_filled(lengths, batch_size):
+    """This counts the last batch as if it were full: it has only the rows that are left."""
+    cells = sum(batch_size * int(batch.max()) for batch in lengths.split(batch_size))
+    return 1 - int(lengths.sum()) / cells
+
+
 def number_of_pads(lengths, batch_size):
     """This is the number of padded tokens: divide it by all that the rectangles hold."""
     share = padded_share(lengths, batch_size)
@@ -121,6 +127,18 @@ def no_norms(source, target, hiddens, ffn_hiddens, tied):
     halves has five."""
     all_parts = num_parameters(source, target, hiddens, ffn_hiddens, tied)
     return all_parts - len(ffn_hiddens) * 10 * hiddens
+
+
+def half_norms(source, target, hiddens, ffn_hiddens, tied):
+    """A norm has two numbers for each hidden unit, a gain and a bias: one of them is missing."""
+    return num_parameters(source, target, hiddens, ffn_hiddens, tied) - 5 * hiddens * len(
+        ffn_hiddens
+    )
+
+
+def no_output_layer(source, target, hiddens, ffn_hiddens, tied):
+    """The output layer is missing: it has a score for each word of the target, and a bias each."""
+    return num_parameters(source, target, hiddens, ffn_hiddens, True) - target
 
 
 def biased_projections(source, target, hiddens, ffn_hiddens, tied):
@@ -306,6 +324,11 @@ def taken_for_sums(gradients, num_tokens):
     return gradients.sum(dim=0) / num_tokens.sum()
 
 
+def divided_by_processes_only(gradients, num_tokens):
+    """It weighs by the tokens, but divides by the number of processes: divide by all tokens."""
+    return (num_tokens[:, None] * gradients).mean(dim=0)
+
+
 def largest_process_only(gradients, num_tokens):
     """This is the gradient of the process with most tokens alone: the others' count too."""
     return gradients[num_tokens.argmax()]
@@ -354,6 +377,7 @@ EXERCISES = [
             padding_over_real,
             mean_of_shares,
             last_batch_dropped,
+            last_batch_filled,
             sorted_first,
             number_of_pads,
             in_percent,
@@ -375,6 +399,8 @@ EXERCISES = [
             one_attention_in_the_decoder,
             two_norms_in_the_decoder,
             no_norms,
+            half_norms,
+            no_output_layer,
             biased_projections,
             three_projections,
             no_ffn_biases,
@@ -427,6 +453,7 @@ EXERCISES = [
             weighed_the_wrong_way,
             taken_for_sums,
             largest_process_only,
+            divided_by_processes_only,
         ],
         inputs=processes_and_tokens,
     ),

@@ -291,7 +291,7 @@ def say_unknown(result: Translation) -> list[str]:
 
 
 def explore_beams(
-    translator: Translator | None = None, sentence: str = "His uncle's book is bad."
+    translator: Translator | None = None, sentence: str = "I met her yesterday."
 ) -> Explorer:
     """A sentence, the beam and the length penalty against the tree and the final ranking.
 

@@ -115,6 +115,7 @@ def table(outcome: dict) -> list[str]:
 
 def reasons(results: dict) -> list[str]:
     """Why cells are empty, and which jobs were skipped, each once."""
+    skipped: dict[str, dict[str, None]] = {}
     said: dict[str, None] = {}
     for job, outcome in results.items():
         if "skipped" in outcome:
@@ -122,10 +123,10 @@ def reasons(results: dict) -> list[str]:
         for case in outcome.get("cases", ()):
             for name, result in case["results"].items():
                 if "skipped" in result:
-                    said[f"{name}, –: {result['skipped']}"] = None
+                    skipped.setdefault(result["skipped"], {})[name] = None
                 if "failed" in result:
                     said[f"{name} failed in “{case['name']}”: {result['failed']}"] = None
-    return list(said)
+    return [f"{', '.join(names)}, –: {why}" for why, names in skipped.items()] + list(said)
 
 
 def conditions(machine: dict) -> str:
@@ -194,8 +195,8 @@ def draw(results: dict):
         look = {one: rest for one, *rest in looks}[name]
         stroke = STROKES[0] if "fused" in kind else STROKES[1]
         right.plot(*zip(*sorted(points), strict=True), stroke, color=look[0], marker=look[1])
-    right.set(xscale="log", yscale="log", xlabel="steps", ylabel="ms")
-    right.set_title("attention, forward and backward\n— fused   - - explicit", size="medium")
+    right.set(xscale="log", yscale="log", xlabel="steps", ylabel="ms, forward and backward")
+    right.set_title("attention\n— fused   - - explicit", size="medium")
     right.grid(alpha=0.4)
     for axis in (left.xaxis, right.xaxis, right.yaxis):
         axis.set_major_locator(LogLocator(base=10 if axis is right.yaxis else 2))

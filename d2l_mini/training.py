@@ -206,11 +206,18 @@ def train_seq2seq(
     The weights are never started anew. Interrupting the kernel (or Ctrl-C) ends the training and
     keeps what `net` has learnt. Raises ValueError if there is no batch or no <bos>, num_epochs is
     negative, a number is wrong for Adam, or the vocabulary or the history is that of another net;
-    FloatingPointError if the gradient is not finite.
+    TypeError if one of these is something else; FloatingPointError if the gradient is not finite.
     """
     num_epochs = check_count("num_epochs", num_epochs, 0)
     lr = check_number("lr", lr, 0, 1e9)
     device = check_device(device)
+    for name, value, kind in (
+        ("data_iter", data_iter, Iterable),
+        ("tgt_vocab", tgt_vocab, Vocab),
+        ("history", history or History(), History),
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {kind.__name__}, but is a {type(value).__name__}")
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
     if not learning:
         raise ValueError("no parameter of the net requires a gradient, so none can learn")

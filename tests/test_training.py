@@ -325,6 +325,22 @@ def test_a_second_call_uses_its_own_learning_rate():
     assert same_weights(weights(net), before)
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong", "message"),
+    [
+        (1, None, "data_iter must be Iterable, but is a NoneType"),
+        (4, {"<bos>": 2}, "tgt_vocab must be Vocab, but is a dict"),
+        (6, [0.5], "history must be History, but is a list"),
+    ],
+)
+def test_what_is_given_in_place_of_another_argument_is_refused(place, wrong, message):
+    net, batches, _, tgt_vocab = make_all()
+    arguments = [net, batches, 0.01, 1, tgt_vocab, CPU, None]
+    arguments[place] = wrong
+    with pytest.raises(TypeError, match=message):
+        d2l.train_seq2seq(*arguments)
+
+
 def test_the_history_of_another_net_is_refused():
     net, batches, src_vocab, tgt_vocab = make_all()
     history = d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, CPU)

@@ -103,7 +103,13 @@ class AddNorm(nn.Module):
         self.ln = nn.LayerNorm(int(num_hiddens))
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:
-        """X, what went into a sublayer, and Y, what came out: (..., hiddens) -> (..., hiddens)."""
+        """X, what went into a sublayer, and Y, what came out: (..., hiddens) -> (..., hiddens).
+
+        Raises ValueError if they differ in shape.
+        """
+        if X.shape != Y.shape:  # the sum would repeat one of them
+            shapes = f"{tuple(X.shape)} and {tuple(Y.shape)}"
+            raise ValueError(f"X and Y must have one shape, but have {shapes}")
         return self.ln(X + self.dropout(Y))
 
 

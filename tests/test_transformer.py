@@ -200,6 +200,12 @@ def test_the_feed_forward_network_is_the_same_at_every_step():
     torch.testing.assert_close(ffn(X).flatten(0, 1), torch.stack(by_step))
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 8), (8,), (2, 3, 1), (5, 3, 8)])
+def test_what_comes_out_of_a_sublayer_is_never_repeated_to_fit(shape):
+    with pytest.raises(ValueError, match=r"one shape, but have \(2, 3, 8\) and \("):
+        d2l.AddNorm(8)(torch.zeros(2, 3, 8), torch.zeros(shape))
+
+
 def test_add_norm_drops_what_came_out_of_the_sublayer_and_keeps_what_went_in():
     X, Y = torch.randn(2, 5, 8), torch.randn(2, 5, 8)
     addnorm = d2l.AddNorm(8, dropout=1.0)

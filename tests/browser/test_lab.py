@@ -205,6 +205,6 @@ def test_the_readme_shows_a_view_as_it_is(notebook, path, screenshot):
     assert now[:29] == kept[:29], "another size or another kind of file"
     assert max(len(now), len(kept)) < 200_000
     readme = (path.parent.parent / "README.md").read_text(encoding="utf-8")
-    [(words, file)] = re.findall(r"!\[([^\]]+)\]\(([^)]+\.png)\)", readme)
+    (words, file), *_ = re.findall(r"!\[([^\]]+)\]\(([^)]+\.png)\)", readme)
     assert path.parent.parent / file == screenshot.PICTURE
     assert "attention" in words

@@ -581,7 +581,7 @@ def batches_by_length(
 
     lengths     (rows,), how many tokens each row has
     num_tokens  a batch holds at most so many, the padding up to its longest row included
-    min_rows    what is too little for a batch of its own joins the one before
+    min_rows    fewer at the end join the batch before, which may then hold more tokens
     returns     for each batch the numbers of its rows; batches of all lengths take turns
 
     Raises ValueError if there is no row, or num_tokens is too little for `min_rows` of the longest.

@@ -118,8 +118,8 @@ def translator(settings: Settings) -> Iterator[Case]:
 def train_for(limit: float, source: str, count: int, settings: Settings) -> dict[str, float]:
     """Train by `d2l_mini.train` for at most `limit` seconds, and test on all that is held out.
 
-    The learning rate falls to 0 at the end, so the end must be known before: some steps tell how
-    long an epoch takes. All cores take part: this net is large enough for more than one.
+    The learning rate falls to 0 at the end, so the end must be known before: one epoch tells how
+    long each takes. All cores take part: this net is large enough for more than one.
     """
     threads = torch.get_num_threads()
     asked = TrainSettings(

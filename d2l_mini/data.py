@@ -118,7 +118,8 @@ def cache_folder(cache_dir: str | os.PathLike | None = None) -> Path:
 
 
 def _dataset(name: str) -> Dataset:
-    if name not in [*DATA_HUB]:
+    check_text("name", name)
+    if name not in DATA_HUB:
         raise ValueError(
             f"there is no dataset {name!r}; DATA_HUB has {', '.join(sorted(DATA_HUB))}"
         )

@@ -90,7 +90,7 @@ def check_tensor(tensor: Tensor, name: str) -> None:
 def check_shape(X: Tensor, shape: str) -> None:
     """Raise TypeError where X is no tensor, ValueError where it has not as many dimensions."""
     check_tensor(X, "X")
-    if X.dim() != len(shape.split(", ")):
+    if X.dim() != shape.count(",") + 1:
         raise ValueError(f"X must be ({shape}), but it has shape {tuple(X.shape)}")
 
 
@@ -187,19 +187,19 @@ def softmax_over_keys(scores: Tensor) -> Tensor:
 
 
 def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
-    """Raise ValueError where queries, keys and values cannot belong together."""
+    """Raise ValueError or TypeError where queries, keys and values cannot belong together."""
     for tensor, name in ((queries, "queries"), (keys, "keys"), (values, "values")):
         check_floats(tensor, name)
-    if len({(tensor.dtype, tensor.device) for tensor in (queries, keys, values)}) > 1:
-        raise TypeError(
-            "queries, keys and values must have one type and one device, but have "
-            + ", ".join(f"{tensor.dtype} on {tensor.device}" for tensor in (queries, keys, values))
-        )
-    shapes = f"{tuple(queries.shape)}, {tuple(keys.shape)} and {tuple(values.shape)}"
+        if tensor.dtype != queries.dtype or tensor.device != queries.device:
+            raise TypeError(
+                "queries, keys and values must have one type and one device, but the queries have "
+                f"{queries.dtype} on {queries.device}, the {name} {tensor.dtype} on {tensor.device}"
+            )
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
         raise ValueError(
             "queries, keys and values must be (batch, [heads,] steps, size) with the same "
-            f"batch and heads, but have shapes {shapes}"
+            f"batch and heads, but have shapes {tuple(queries.shape)}, {tuple(keys.shape)} and "
+            f"{tuple(values.shape)}"
         )
     if keys.shape[-2] != values.shape[-2]:
         raise ValueError(
@@ -423,7 +423,7 @@ def keep_attention_weights(net: nn.Module, keep: bool | None) -> Iterator[None]:
     Kept weights cost the fused kernel; afterwards each attention is as it was.
     """
     # By its attribute, not its class: a reader's own copy of the class counts too.
-    attentions = [module for module in net.modules() if hasattr(module, "keep_weights")]
+    attentions = [module for module in net.modules() if "keep_weights" in vars(module)]
     before = [attention.keep_weights for attention in attentions]
     for attention in attentions:
         attention.keep_weights = keep

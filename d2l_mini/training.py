@@ -37,7 +37,7 @@ from d2l_mini.transformer import (
     EncoderDecoder,
     TransformerDecoder,
     TransformerEncoder,
-    mode_restored,
+    in_mode,
 )
 
 __all__ = [
@@ -243,8 +243,7 @@ def train_seq2seq(
             animator.add(epoch, loss)
         for epoch in range(first, first + num_epochs):
             timer = Timer()
-            with mode_restored(net):
-                net.train()
+            with in_mode(net, training=True):
                 metric = train_epoch(net, data_iter, history.optimizer, tgt_vocab, device)
             history.seconds += timer.stop()
             if metric[1] == 0:

@@ -31,8 +31,8 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "causal_lens",
+    "in_mode",
     "init_weights",
-    "mode_restored",
 ]
 
 
@@ -207,7 +207,10 @@ class DecoderBlock(nn.Module):
         keys, values = self.attention1.project(X, X)
         keys = torch.cat([state.keys, keys], dim=2)
         values = torch.cat([state.values, values], dim=2)
-        valid_lens = causal_lens(X.shape[0], X.shape[1], state.num_steps, X.device)
+        if X.shape[1] == 1:
+            valid_lens = None  # the last step sees all
+        else:
+            valid_lens = causal_lens(X.shape[0], X.shape[1], state.num_steps, X.device)
         Y = self.addnorm1(X, self.attention1.attend(X, keys, values, valid_lens))
         Z = self.addnorm2(
             Y, self.attention2.attend(Y, state.enc_keys, state.enc_values, state.enc_valid_lens)
@@ -262,14 +265,17 @@ def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
 
 
 @contextmanager
-def mode_restored(net: nn.Module) -> Iterator[None]:
-    """After `with`, every part of `net` is in train or eval mode as it was before."""
+def in_mode(net: nn.Module, training: bool) -> Iterator[None]:
+    """Inside `with`, `net` is in train or in eval mode; afterwards every part is as it was."""
     modes = [(module, module.training) for module in net.modules()]
+    if not all(was is training for _, was in modes):
+        net.train(training)
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        for module, was in modes:
+            if module.training is not was:  # asking costs less than telling
+                module.training = was
 
 
 def init_weights(module: nn.Module) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from d2l_mini.attention import keep_attention_weights
 from d2l_mini.checks import check_count, check_device, check_number, check_text, check_texts
 from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
-from d2l_mini.transformer import EncoderDecoder, mode_restored
+from d2l_mini.transformer import EncoderDecoder, in_mode
 
 __all__ = [
     "AttentionMaps",
@@ -78,12 +78,16 @@ class Translation:
 
 
 def greedy_search(
-    net: EncoderDecoder, enc_X: Tensor, enc_valid_lens: Tensor, tgt_vocab: Vocab, num_steps: int
+    net: EncoderDecoder,
+    enc_X: Tensor,
+    enc_valid_lens: Tensor | None,
+    tgt_vocab: Vocab,
+    num_steps: int,
 ) -> tuple[Tensor, Tensor]:
     """Choose the most probable next word, again and again, for all sentences of a batch at once.
 
     enc_X           (batch, source steps), token ids
-    enc_valid_lens  (batch,)
+    enc_valid_lens  (batch,): how many source steps count; None = all
     returns         tokens (batch, steps), filled up with <eos>, and log_probs (batch,) in nats
     """
     num_steps = check_count("num_steps", num_steps, 1)
@@ -162,7 +166,7 @@ def beam_step(
 def beam_steps(
     net: EncoderDecoder,
     enc_X: Tensor,
-    enc_valid_lens: Tensor,
+    enc_valid_lens: Tensor | None,
     tgt_vocab: Vocab,
     num_steps: int,
     beam_size: int,
@@ -194,7 +198,7 @@ def beam_steps(
 def beam_search(
     net: EncoderDecoder,
     enc_X: Tensor,
-    enc_valid_lens: Tensor,
+    enc_valid_lens: Tensor | None,
     tgt_vocab: Vocab,
     num_steps: int,
     beam_size: int,
@@ -276,15 +280,18 @@ def translate(
         lines.append(_source_tokens(sentence, i, num_steps))
     order = sorted(range(len(lines)), key=lambda i: len(lines[i]))  # little padding in a batch
     results: dict[int, Translation] = {}
-    with mode_restored(net):
-        net.to(device).eval()
+    if any(parameter.device != device for parameter in net.parameters()):  # asking costs less
+        net.to(device)
+    with in_mode(net, training=False):
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]
             enc_X, enc_valid_lens = build_array_nmt(
                 [lines[i] for i in chosen], src_vocab, num_steps
             )
             enc_X = trim_padding(enc_X, enc_valid_lens).to(device)
-            search = (net, enc_X, enc_valid_lens.to(device), tgt_vocab, num_steps)
+            padded = bool((enc_valid_lens < enc_X.shape[1]).any())  # else no mask is needed
+            enc_valid_lens = enc_valid_lens.to(device) if padded else None
+            search = (net, enc_X, enc_valid_lens, tgt_vocab, num_steps)
             with torch.inference_mode(), keep_attention_weights(net, False):
                 if beam_size == 1:
                     ids, log_probs = greedy_search(*search)

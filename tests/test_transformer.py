@@ -622,8 +622,8 @@ def test_source_and_target_of_different_batches_are_refused():
 
 
 def train_and_fail(net: d2l.EncoderDecoder) -> None:
-    with d2l.mode_restored(net):
-        net.train()
+    with d2l.in_mode(net, training=True):
+        assert all(module.training for module in net.modules())
         raise RuntimeError
 
 
@@ -636,3 +636,34 @@ def test_the_mode_of_every_part_is_restored_also_after_an_error():
     assert not net.encoder.training
     assert not net.encoder.blks[0].ffn.training
     assert net.decoder.training
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_in_mode_asks_the_net_itself_and_leaves_it_in_peace_where_nothing_changes(training):
+    class Frozen(torch.nn.Dropout):
+        def train(self, mode: bool = True):
+            self.asked = self.__dict__.get("asked", 0) + 1
+            return super().train(False)
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), Frozen()).eval()
+    with d2l.in_mode(net, training=training):
+        assert net.training is net[0].training is training
+        assert not net[1].training
+    assert not any(module.training for module in net.modules())
+    assert net[1].asked == 1 + training
+
+
+def test_a_single_step_is_scored_without_a_mask_and_as_with_one(monkeypatch):
+    net, ids, cut = make_net(), torch.randint(4, VOCAB, (2, 5)), 3
+    masks = []
+    wrapped = d2l.transformer.causal_lens
+    monkeypatch.setattr(
+        d2l.transformer, "causal_lens", lambda *args: masks.append(args) or wrapped(*args)
+    )
+    whole, _ = net(ids, ids)
+    _, state = net(ids, ids[:, :cut])
+    assert len(masks) == 2 * len(net.decoder.blks)
+    for step in range(cut, 5):
+        logits, state = net.decoder(ids[:, step : step + 1], state)
+        torch.testing.assert_close(logits[:, 0], whole[:, step])
+    assert len(masks) == 2 * len(net.decoder.blks)

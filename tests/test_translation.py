@@ -125,6 +125,15 @@ def test_a_batch_gives_what_each_sentence_alone_gives_in_the_order_given(beam_si
         assert replace(result, log_prob=alone.log_prob) == alone
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_only_a_batch_with_padding_is_masked(beam_size):
+    everything, masked = make_all(), []
+    everything[0].encoder.register_forward_pre_hook(lambda _, args: masked.append(args[1]))
+    sentences = ["he's calm .", "i'm home .", "go ."]
+    translate(everything, sentences, batch_size=2, beam_size=beam_size)
+    assert [lens if lens is None else lens.tolist() for lens in masked] == [[3, 4], None]
+
+
 def test_a_trained_net_translates_each_sentence_by_its_own_translation():
     source = [["go", "."], ["i", "am", "at", "home", "."], ["he", "sings", "."]]
     target = [["va", "!"], ["je", "suis", "chez", "moi", "."], ["il", "chante", "."]]

@@ -17,7 +17,7 @@ from d2l_mini.data import build_array_nmt, preprocess_nmt
 from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
 from d2l_mini.training import Translator, ready_translator
-from d2l_mini.transformer import mode_restored
+from d2l_mini.transformer import in_mode
 from d2l_mini.translation import Beams, Translation, beam_steps, next_log_probs, translate
 
 __all__ = [
@@ -63,8 +63,7 @@ def trace_steps(translator: Translator, sentence: str) -> tuple[Translation, Ten
     vocabs, device = (src_vocab, tgt_vocab), enc_X.device
     [result] = translate(net, [sentence], *vocabs, num_steps, device, save_attention_weights=True)
     rows = []
-    with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
-        net.eval()
+    with in_mode(net, training=False), torch.inference_mode(), keep_attention_weights(net, False):
         state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
         for word in result.attention.inputs:
             token = torch.tensor([[tgt_vocab[word]]], device=device)
@@ -226,9 +225,9 @@ def trace_beams(
     source = read_source(translator, sentence)
     check_setting("beam_size", beam_size, range(1, len(tgt_vocab) - 1))  # no <pad>, no <bos>
     length_penalty = check_number("length_penalty", length_penalty, 0, 10)
-    with mode_restored(net), torch.inference_mode(), keep_attention_weights(net, False):
+    with in_mode(net, training=False), torch.inference_mode(), keep_attention_weights(net, False):
         settings = tgt_vocab, num_steps, beam_size, length_penalty
-        grown = list(beam_steps(net.eval(), *source, *settings))
+        grown = list(beam_steps(net, *source, *settings))
     steps, ended = [], [False] * beam_size
     for beams, beam, token in grown:
         parents, words = beam[0].tolist(), tgt_vocab.to_tokens(token[0])

@@ -152,14 +152,13 @@ def beam_step(
     ended = beams.finished[..., None]  # a beam that has ended stays as it is: <eos>, at no cost
     log_probs = log_probs.masked_fill(ended, -torch.inf)
     log_probs[..., eos] = log_probs[..., eos].masked_fill(beams.finished, 0)
-    candidates = Beams(
-        (beams.scores[..., None] + log_probs).flatten(1),  # (batch, beams * vocab)
-        (beams.lengths + ~beams.finished).repeat_interleave(vocab, dim=1),
-        beams.finished.repeat_interleave(vocab, dim=1),
-    )
-    best = candidates.ranks(length_penalty).topk(width, dim=1).indices  # (batch, beams)
+    scores = beams.scores[..., None] + log_probs  # (batch, beams, vocab)
+    lengths = beams.lengths + ~beams.finished  # the same for all words that a beam goes on by
+    ranks = Beams(scores, lengths[..., None], ended).ranks(length_penalty)
+    best = ranks.flatten(1).topk(width, dim=1).indices  # (batch, beams)
     beam, token = best // vocab, best % vocab
-    scores, lengths, finished = (field.gather(1, best) for field in candidates)
+    scores = scores.flatten(1).gather(1, best)
+    lengths, finished = lengths.gather(1, beam), beams.finished.gather(1, beam)
     return Beams(scores, lengths, finished | (token == eos)), beam, token
 
 

@@ -28,6 +28,7 @@ from d2l_mini.transformer import (
     PositionalEncoding,
     TransformerDecoder,
     TransformerEncoder,
+    check_halves,
 )
 from d2l_mini.translation import translate
 
@@ -89,6 +90,7 @@ def leave_out(net: EncoderDecoder, part: str | None) -> None:
     if part is None:
         return
     check_part(part)
+    check_halves(net)
     new, old = PARTS[part], PARTS[part].__base__
     causal = [blk.attention1 for blk in net.decoder.blks]
     places = causal if part == "causal mask" else net.modules()

@@ -13,8 +13,9 @@ from numbers import Real
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from d2l_mini.checks import check_count, check_sizes
+from d2l_mini.checks import check_count, check_kind, check_sizes
 
 __all__ = [
     "AdditiveAttention",
@@ -275,6 +276,8 @@ class AdditiveAttention(Attention):
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Compare every query with every key: the sum has a dimension for each."""
+        check_width(queries, self.W_q, "queries")
+        check_width(keys, self.W_k, "keys")
         features = self.W_q(queries).unsqueeze(-2) + self.W_k(keys).unsqueeze(-3)
         return self.w_v(torch.tanh(features)).squeeze(-1)  # (..., queries, keys)
 
@@ -332,12 +335,19 @@ def check_heads(num_heads: int, num_hiddens: int) -> int:
     return num_heads
 
 
-def check_width(X: Tensor, layer: nn.Linear, name: str) -> None:
-    """Raise ValueError where a linear layer takes vectors of another size."""
+def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
+    """Raise ValueError where a layer takes vectors of another size, TypeError for another type."""
     check_floats(X, name)
-    if X.dim() == 0 or X.shape[-1] != layer.in_features:
+    weight = getattr(layer, "weight", None)
+    if not isinstance(weight, Tensor):
+        return  # what a reader put in the layer's place takes what it takes
+    if X.dim() == 0 or (not is_lazy(weight) and X.shape[-1] != weight.shape[-1]):
         raise ValueError(
-            f"{name} must be (..., {layer.in_features}), but they have shape {tuple(X.shape)}"
+            f"{name} must be (..., {weight.shape[-1]}), but they have shape {tuple(X.shape)}"
+        )
+    if X.dtype != weight.dtype and not torch.is_autocast_enabled(X.device.type):
+        raise TypeError(
+            f"{name} must have the type of the layer's weights, {weight.dtype}, but have {X.dtype}"
         )
 
 
@@ -422,6 +432,7 @@ def keep_attention_weights(net: nn.Module, keep: bool | None) -> Iterator[None]:
 
     Kept weights cost the fused kernel; afterwards each attention is as it was.
     """
+    check_kind("net", net, nn.Module)
     # By its attribute, not its class: a reader's own copy of the class counts too.
     attentions = [module for module in net.modules() if "keep_weights" in vars(module)]
     before = [attention.keep_weights for attention in attentions]

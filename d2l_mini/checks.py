@@ -75,6 +75,12 @@ def check_path(path: str | os.PathLike) -> Path:
     return path
 
 
+def check_kind(name: str, value: object, kind: type) -> None:
+    """Raise TypeError where something is of another kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be of type {kind.__name__}, but is a {type(value).__name__}")
+
+
 def check_text(name: str, text: str) -> None:
     """Raise TypeError where something is no string."""
     if not isinstance(text, str):

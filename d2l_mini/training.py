@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_mini.attention import check_floats, check_tensor, sequence_mask
-from d2l_mini.checks import check_count, check_device, check_number, check_path
+from d2l_mini.checks import check_count, check_device, check_kind, check_number, check_path
 from d2l_mini.data import (
     Vocab,
     build_data_nmt,
@@ -37,6 +37,7 @@ from d2l_mini.transformer import (
     EncoderDecoder,
     TransformerDecoder,
     TransformerEncoder,
+    check_halves,
     in_mode,
 )
 
@@ -96,6 +97,7 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     Raises ValueError if theta is not positive, FloatingPointError if the norm is not finite: the
     gradient is then left as it is, and no step should be taken.
     """
+    check_kind("net", net, nn.Module)
     if not theta > 0:
         raise ValueError(f"theta is {theta}; it must be greater than 0")
     learning = [parameter for parameter in net.parameters() if parameter.grad is not None]
@@ -157,6 +159,8 @@ def train_step(
     num_tokens  what the summed loss is divided by for its gradient; None = the real tokens of Y
     returns     the summed loss in nats, and how many real tokens it is the sum of
     """
+    if not isinstance(batch, (tuple, list)) or len(batch) != 4:
+        raise ValueError("a batch must be (X, X_valid_len, Y, Y_valid_len)")
     X, X_valid_len, Y, Y_valid_len = batch
     X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
     X, X_valid_len, Y, Y_valid_len = (
@@ -211,13 +215,10 @@ def train_seq2seq(
     num_epochs = check_count("num_epochs", num_epochs, 0)
     lr = check_number("lr", lr, 0, 1e9)
     device = check_device(device)
-    for name, value, kind in (
-        ("data_iter", data_iter, Iterable),
-        ("tgt_vocab", tgt_vocab, Vocab),
-        ("history", history or History(), History),
-    ):
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} must be {kind.__name__}, but is a {type(value).__name__}")
+    check_halves(net)
+    check_kind("data_iter", data_iter, Iterable)
+    check_kind("tgt_vocab", tgt_vocab, Vocab)
+    check_kind("history", history or History(), History)
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
     if not learning:
         raise ValueError("no parameter of the net requires a gradient, so none can learn")

@@ -14,7 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import MultiHeadAttention, check_floats, check_shape, check_width
+from d2l_mini.attention import (
+    MultiHeadAttention,
+    check_floats,
+    check_shape,
+    check_width,
+)
 from d2l_mini.checks import check_count, check_sizes
 
 __all__ = [
@@ -105,8 +110,11 @@ class AddNorm(nn.Module):
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:
         """X, what went into a sublayer, and Y, what came out: (..., hiddens) -> (..., hiddens).
 
-        Raises ValueError if they differ in shape.
+        Raises ValueError if they differ in shape or have another size than the layer, TypeError
+        if they are no floats or of another type.
         """
+        check_width(X, self.ln, "X")
+        check_width(Y, self.ln, "Y")
         if X.shape != Y.shape:  # the sum would repeat one of them
             shapes = f"{tuple(X.shape)} and {tuple(Y.shape)}"
             raise ValueError(f"X and Y must have one shape, but have {shapes}")
@@ -262,6 +270,12 @@ def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
                 f"token id {low if low < 0 else high} lies outside 0 ... "
                 f"{embedding.num_embeddings - 1}: the net was made for another vocabulary"
             )
+
+
+def check_halves(net: nn.Module) -> None:
+    """Raise TypeError where something is no module with an encoder and a decoder."""
+    if not all(isinstance(getattr(net, half, None), nn.Module) for half in ("encoder", "decoder")):
+        raise TypeError(f"net must be an EncoderDecoder, but is a {type(net).__name__}")
 
 
 @contextmanager

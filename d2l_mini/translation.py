@@ -14,9 +14,16 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.checks import check_count, check_device, check_number, check_text, check_texts
+from d2l_mini.checks import (
+    check_count,
+    check_device,
+    check_kind,
+    check_number,
+    check_text,
+    check_texts,
+)
 from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
-from d2l_mini.transformer import EncoderDecoder, in_mode
+from d2l_mini.transformer import EncoderDecoder, check_halves, in_mode
 
 __all__ = [
     "AttentionMaps",
@@ -258,9 +265,12 @@ def translate(
 
     The net goes to `device` and keeps the mode it was in. Raises ValueError if a sentence is empty,
     a number is out of range, a vocabulary is that of another net or lacks <pad>, <bos> or <eos>;
-    TypeError if `sentences` is not a list of strings or a number is not whole, FloatingPointError
-    if the net gives NaN.
+    TypeError if `sentences` is not a list of strings, a number is not whole, the net or a
+    vocabulary is something else; FloatingPointError if the net gives NaN.
     """
+    check_halves(net)
+    for name, vocab in (("src_vocab", src_vocab), ("tgt_vocab", tgt_vocab)):
+        check_kind(name, vocab, Vocab)
     sentences = check_texts("sentences", sentences)
     num_steps = check_count("num_steps", num_steps, 1)
     beam_size = check_count("beam_size", beam_size, 1)

@@ -11,6 +11,7 @@ import re
 
 import ipywidgets as widgets
 import matplotlib.image
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -714,3 +715,17 @@ def test_both_panels_of_the_decoder_have_their_titles_their_words_and_their_capt
     assert {axes.images[0].get_clim() for axes in grid} == {(0, 1)}
     first = "later step" if way == AT_ONCE else "not there yet"
     assert legend_of(picture) == [first, "padding"]
+
+
+def test_numbers_of_numpy_are_taken_as_what_they_say():
+    """A setting may come out of an array, whose numbers of 8 bits would run over."""
+    narrow = np.uint8
+    pictures = {
+        "softmax": (explorers.draw_softmax, (200, 1.0, True)),
+        "shapes": (explorers.draw_shapes, (200, 16, 240, 8)),
+        "positions": (explorers.draw_positions, (100, 127, 240, 10000.0)),
+        "decoder": (explorers.draw_decoder, (3, parts.WAYS[0], 2)),
+    }
+    for draw, settings in pictures.values():
+        as_numpy = [narrow(value) if type(value) is int else value for value in settings]
+        assert draw(*as_numpy).description == draw(*settings).description

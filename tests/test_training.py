@@ -328,9 +328,9 @@ def test_a_second_call_uses_its_own_learning_rate():
 @pytest.mark.parametrize(
     ("place", "wrong", "message"),
     [
-        (1, None, "data_iter must be Iterable, but is a NoneType"),
-        (4, {"<bos>": 2}, "tgt_vocab must be Vocab, but is a dict"),
-        (6, [0.5], "history must be History, but is a list"),
+        (1, None, "data_iter must be of type Iterable, but is a NoneType"),
+        (4, {"<bos>": 2}, "tgt_vocab must be of type Vocab, but is a dict"),
+        (6, [0.5], "history must be of type History, but is a list"),
     ],
 )
 def test_what_is_given_in_place_of_another_argument_is_refused(place, wrong, message):
@@ -399,6 +399,13 @@ def test_data_without_a_batch_is_refused():
     net, _, _, tgt_vocab = make_all()
     with pytest.raises(ValueError, match="no batch"):
         d2l.train_seq2seq(net, [], 0.01, 3, tgt_vocab, CPU)
+
+
+@pytest.mark.parametrize("batch", [None, "ab", (1, 2), {"X": 1}, 7])
+def test_what_is_no_batch_is_refused(batch):
+    net, batches, _, tgt_vocab = make_all()
+    with pytest.raises(ValueError, match=r"must be \(X, X_valid_len, Y, Y_valid_len\)"):
+        d2l.train_seq2seq(net, [next(iter(batches)), batch], 0.01, 1, tgt_vocab, CPU)
 
 
 def test_a_vocabulary_without_bos_is_refused():

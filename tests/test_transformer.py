@@ -20,6 +20,7 @@ source_lengths = pytest.mark.parametrize(
     [None, torch.tensor([5, 2]), torch.tensor([0, 4])],
     ids=["no-lengths", "padded", "one-empty"],
 )
+VOCABULARY = d2l.Vocab(["a"], reserved_tokens=["<pad>", "<bos>", "<eos>"])  # of no net
 STACKS = {"encoder": d2l.TransformerEncoder, "decoder": d2l.TransformerDecoder}
 halves = pytest.mark.parametrize("half", STACKS)
 
@@ -202,7 +203,7 @@ def test_the_feed_forward_network_is_the_same_at_every_step():
 
 @pytest.mark.parametrize("shape", [(1, 3, 8), (8,), (2, 3, 1), (5, 3, 8)])
 def test_what_comes_out_of_a_sublayer_is_never_repeated_to_fit(shape):
-    with pytest.raises(ValueError, match=r"one shape, but have \(2, 3, 8\) and \("):
+    with pytest.raises(ValueError, match=r"one shape, but have \(2, 3, 8\) and \(|Y must be"):
         d2l.AddNorm(8)(torch.zeros(2, 3, 8), torch.zeros(shape))
 
 
@@ -667,3 +668,74 @@ def test_a_single_step_is_scored_without_a_mask_and_as_with_one(monkeypatch):
         logits, state = net.decoder(ids[:, step : step + 1], state)
         torch.testing.assert_close(logits[:, 0], whole[:, step])
     assert len(masks) == 2 * len(net.decoder.blks)
+
+
+LAYERS_OF_SIZE_8 = {
+    "AdditiveAttention": lambda X: d2l.AdditiveAttention(8)(X, X, X),
+    "MultiHeadAttention": lambda X: d2l.MultiHeadAttention(8, 2)(X, X, X),
+    "PositionWiseFFN": lambda X: d2l.PositionWiseFFN(8, 16)(X),
+    "AddNorm": lambda X: d2l.AddNorm(8)(X, X),
+    "EncoderBlock": lambda X: d2l.EncoderBlock(8, 16, 2)(X),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("layer", LAYERS_OF_SIZE_8)
+def test_a_layer_refuses_another_type_than_its_weights(layer, dtype):
+    X = torch.ones(2, 3, 8)
+    LAYERS_OF_SIZE_8[layer](X)
+    with pytest.raises(TypeError, match=r"must (have the type of|be floating-point)"):
+        LAYERS_OF_SIZE_8[layer](X.to(dtype))
+
+
+@pytest.mark.parametrize("layer", LAYERS_OF_SIZE_8)
+def test_under_autocast_a_layer_takes_the_narrower_type(layer):
+    with torch.autocast("cpu", torch.bfloat16):
+        assert LAYERS_OF_SIZE_8[layer](torch.ones(2, 3, 8).bfloat16()).shape == (2, 3, 8)
+
+
+def test_the_second_call_of_additive_attention_refuses_another_size():
+    attention = d2l.AdditiveAttention(8)
+    attention(torch.ones(1, 2, 5), torch.ones(1, 3, 4), torch.ones(1, 3, 2))
+    with pytest.raises(ValueError, match=r"keys must be \(..., 4\)"):
+        attention(torch.ones(1, 2, 5), torch.ones(1, 3, 5), torch.ones(1, 3, 2))
+
+
+def test_addnorm_refuses_a_residual_of_another_type_or_size():
+    X = torch.ones(2, 3, 8)
+    with pytest.raises(TypeError, match="Y must have the type"):
+        d2l.AddNorm(8)(X, X.double())
+    with pytest.raises(TypeError, match="X must be a dense tensor, but is a NoneType"):
+        d2l.AddNorm(8)(None, X)
+    with pytest.raises(ValueError, match=r"X must be \(..., 9\)"):
+        d2l.AddNorm(9)(X, X)
+
+
+def test_a_layer_that_a_reader_puts_in_another_ones_place_needs_no_weight():
+    addnorm, X = d2l.AddNorm(8).eval(), torch.ones(2, 3, 8)
+    addnorm.ln = torch.nn.Identity()
+    assert torch.equal(addnorm(X, X), 2 * X)
+
+
+@pytest.mark.parametrize("net", [None, "net", torch.nn.Linear(2, 2), torch.nn.ModuleDict()])
+def test_what_is_no_encoder_decoder_is_refused(net):
+    """In every function that takes one."""
+    calls = [
+        lambda: d2l.translate(net, ["go"], VOCABULARY, VOCABULARY, 5, torch.device("cpu")),
+        lambda: d2l.train_seq2seq(net, [], 0.1, 1, VOCABULARY, torch.device("cpu")),
+        lambda: d2l.leave_out(net, "positions"),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="net must be an EncoderDecoder, but is a"):
+            call()
+
+
+@pytest.mark.parametrize("net", [None, "net", [torch.ones(2)]])
+def test_what_is_no_module_is_refused(net):
+    with pytest.raises(TypeError, match="net must be of type Module, but is a"):
+        d2l.grad_clipping(net, 1)
+    with (
+        pytest.raises(TypeError, match="net must be of type Module"),
+        d2l.keep_attention_weights(net, True),
+    ):
+        pass

@@ -182,11 +182,12 @@ def label_cells(axes: Axes, keys: Sequence[str], queries: Sequence[str]) -> None
     axes.set_ylabel("queries", labelpad=51)
 
 
-def check_setting(name: str, value: object, allowed: Sequence) -> None:
-    """Raise ValueError unless a setting is one of these: a range of whole numbers, or a list."""
+def check_setting(name: str, value: object, allowed: Sequence) -> object:
+    """Return a setting, a number as an int, of a range or list; raise ValueError for another."""
     if type(value) is bool or not isinstance(value, (Integral, str)) or value not in allowed:
         choice = f"one of {', '.join(map(repr, allowed))}"
         if isinstance(allowed, range):
             kind = "an even" if allowed.step == 2 else "a whole"
             choice = f"{kind} number in {allowed[0]} ... {allowed[-1]}"
         raise ValueError(f"{name} must be {choice}, but is {value!r}")
+    return value if isinstance(value, str) else int(value)

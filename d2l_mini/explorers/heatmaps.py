@@ -81,7 +81,7 @@ def draw_attention(
     Raises ValueError if the sentence is empty or too long, or there is no such kind, layer, head,
     step, line or word.
     """
-    check_setting("step", step, range(1, translator.num_steps + 1))
+    step = check_setting("step", step, range(1, translator.num_steps + 1))
     return draw_map(read_sentence(translator, sentence), kind, layer, head, step, line, word)
 
 
@@ -106,13 +106,13 @@ def draw_map(
     word: int,
 ) -> Picture:
     """As `draw_attention`, for a sentence that is translated already."""
-    check_setting("kind", kind, list(MAPS))
-    check_setting("line", line, ("row", "column"))
+    kind = check_setting("kind", kind, list(MAPS))
+    line = check_setting("line", line, ("row", "column"))
     field, rows, columns, *captions = MAPS[kind]
     rows, columns = getattr(result.attention, rows), getattr(result.attention, columns)
     weights = choose_head(getattr(result.attention, field), layer, head)
     words, others = (rows, columns) if line == "row" else (columns, rows)
-    check_setting(f"the {line}", word, range(1, len(words) + 1))
+    word = check_setting(f"the {line}", word, range(1, len(words) + 1))
     if field != "encoder":
         weights[step:] = torch.nan
     if field == "decoder":
@@ -142,8 +142,8 @@ def choose_head(weights: Tensor, layer: int, head: int | str) -> Tensor:
     Raises ValueError where there is no such layer or head.
     """
     layers, heads = weights.shape[:2]
-    check_setting("layer", layer, range(1, layers + 1))
-    check_setting("head", head, [MEAN, *range(1, heads + 1)])
+    layer = check_setting("layer", layer, range(1, layers + 1))
+    head = check_setting("head", head, [MEAN, *range(1, heads + 1)])
     if head == MEAN:
         return weights[layer - 1].mean(dim=0)
     return weights[layer - 1, head - 1].clone()
@@ -336,7 +336,7 @@ def follow_sentence(translators: Sequence[Translator], sentence: str) -> Course:
 def draw_course(course: Course, epoch: int, layer: int, head: int | str) -> Picture:
     """As `draw_epochs`, for a sentence that was followed already."""
     last = len(course.weights) - 1
-    check_setting("epoch", epoch, range(last + 1))
+    epoch = check_setting("epoch", epoch, range(last + 1))
     maps = torch.stack([choose_head(weights, layer, head) for weights in course.weights])
     spread = torch.special.entr(maps).sum(dim=-1).exp().mean(dim=1)  # (epochs,)
     weights = maps[epoch]

@@ -50,7 +50,7 @@ def draw_softmax(width: int, temperature: float, scaled: bool) -> Picture:
 
     Raises ValueError if the width or the temperature lies outside.
     """
-    check_setting("width", width, range(1, 1025))
+    width = check_setting("width", width, range(1, 1025))
     temperature = check_number("temperature", temperature, 0.01, 100)
     vectors = torch.randn(9, 1024, generator=torch.Generator().manual_seed(1))[:, :width]
     scores = vectors[1:] @ vectors[0] / temperature
@@ -111,8 +111,8 @@ def draw_masks(source: str, target: str, sentence: int, decoder_mask: str) -> Pi
             f"each sentence needs two lengths, but there are {len(source_lens)} source lengths and "
             f"{len(target_lens)} target lengths"
         )
-    check_setting("sentence", sentence, range(1, len(source_lens) + 1))
-    check_setting("decoder_mask", decoder_mask, DECODER_MASKS)
+    sentence = check_setting("sentence", sentence, range(1, len(source_lens) + 1))
+    decoder_mask = check_setting("decoder_mask", decoder_mask, DECODER_MASKS)
     reads, writes = source_lens[sentence - 1], target_lens[sentence - 1]
     read, written = padded(SOURCE, reads), padded(TARGET, writes)
     in_source = {"padding": hidden(torch.tensor([reads]))}
@@ -235,8 +235,10 @@ def draw_shapes(batch: int, steps: int, width: int, heads: int) -> Picture:
     Raises ValueError if a number lies outside 1 ... 1024, or the heads do not divide the width, and
     then names the nearest that do.
     """
-    for name, value in {"batch": batch, "steps": steps, "width": width, "heads": heads}.items():
-        check_setting(name, value, range(1, 1025))
+    sizes = {"batch": batch, "steps": steps, "width": width, "heads": heads}
+    batch, steps, width, heads = (
+        check_setting(name, value, range(1, 1025)) for name, value in sizes.items()
+    )
     check_divides(width, heads)
     with torch.device("meta"):  # shapes without numbers: nothing is computed
         attention = MultiHeadAttention(width, heads).eval()
@@ -326,9 +328,9 @@ def draw_positions(position: int, other: int, width: int, base: float) -> Pictur
     Raises ValueError if a position lies outside 0 ... 127, the width is none of these, or the base
     lies outside 1 ... 1e9.
     """
-    check_setting("position", position, range(FARTHEST + 1))
-    check_setting("other", other, range(FARTHEST + 1))
-    check_setting("width", width, range(2, 1025, 2))
+    position = check_setting("position", position, range(FARTHEST + 1))
+    other = check_setting("other", other, range(FARTHEST + 1))
+    width = check_setting("width", width, range(2, 1025, 2))
     base = check_number("base", base, 1, 1e9)
     frequencies = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     cosines = torch.cos(torch.arange(FARTHEST + 1)[:, None] * frequencies).mean(dim=-1)
@@ -413,9 +415,9 @@ def draw_decoder(step: int, way: str, source_len: int) -> Picture:
 
     Raises ValueError if there is no such step, way or length.
     """
-    check_setting("step", step, range(1, len(TARGET) + 1))
-    check_setting("way", way, WAYS)
-    check_setting("source_len", source_len, range(1, len(SOURCE) + 1))
+    step = check_setting("step", step, range(1, len(TARGET) + 1))
+    way = check_setting("way", way, WAYS)
+    source_len = check_setting("source_len", source_len, range(1, len(SOURCE) + 1))
     reads = ("<bos>", *TARGET[:-1])
     later, padding = hidden(CAUSAL), hidden(torch.tensor([source_len]))
     if way == "all at once":

@@ -89,8 +89,8 @@ def draw_step(
     """Draw a step of what `trace_steps` kept."""
     maps = result.attention
     num_heads, steps = maps.cross.shape[1], len(maps.outputs)
-    check_setting("step", step, range(1, translator.num_steps + 1))
-    check_setting("head", head, range(num_heads + 1))
+    step = check_setting("step", step, range(1, translator.num_steps + 1))
+    head = check_setting("head", head, range(num_heads + 1))
     now = min(step, steps) - 1
     own, cross = (
         layers[-1].mean(dim=0) if head == 0 else layers[-1, head - 1]
@@ -223,7 +223,8 @@ def trace_beams(
     """
     net, _, tgt_vocab, num_steps = translator
     source = read_source(translator, sentence)
-    check_setting("beam_size", beam_size, range(1, len(tgt_vocab) - 1))  # no <pad>, no <bos>
+    words = range(1, len(tgt_vocab) - 1)  # that can come next: no <pad>, no <bos>
+    beam_size = check_setting("beam_size", beam_size, words)
     length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     with in_mode(net, training=False), torch.inference_mode(), keep_attention_weights(net, False):
         settings = tgt_vocab, num_steps, beam_size, length_penalty

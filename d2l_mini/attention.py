@@ -193,8 +193,8 @@ def check_together(queries: Tensor, keys: Tensor, values: Tensor) -> None:
         check_floats(tensor, name)
         if tensor.dtype != queries.dtype or tensor.device != queries.device:
             raise TypeError(
-                "queries, keys and values must have one type and one device, but the queries have "
-                f"{queries.dtype} on {queries.device}, the {name} {tensor.dtype} on {tensor.device}"
+                "queries, keys and values must have one type and one device, but have "
+                f"{queries.dtype} on {queries.device}, and {tensor.dtype} on {tensor.device}"
             )
     if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2] or queries.dim() < 3:
         raise ValueError(

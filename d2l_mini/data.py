@@ -542,8 +542,9 @@ def build_array_nmt(
     for token in ("<pad>", "<eos>"):
         if token not in vocab:
             raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
-    ids = [vocab[line[: num_steps - 1]] + [vocab["<eos>"]] for line in lines]
-    array = torch.tensor([truncate_pad(line, num_steps, vocab["<pad>"]) for line in ids])
+    pad, eos = vocab["<pad>"], vocab["<eos>"]
+    ids = [[*vocab[line[: num_steps - 1]], eos] for line in lines]
+    array = torch.tensor([truncate_pad(line, num_steps, pad) for line in ids])
     valid_len = torch.tensor([len(line) for line in ids])
     return array.reshape(len(ids), num_steps).long(), valid_len.long()
 

@@ -271,6 +271,33 @@ def last_block_only(query, keys, values, size):
     return attend_in_blocks(query, keys[last:], values[last:], size)
 
 
+def shrunk_with_the_new_block(query, keys, values, size):
+    """It shrinks the sums after the new block was added to them: only what came before was counted
+    from a lower score, so shrink first, and then add."""
+    highest, total, output = torch.tensor(-torch.inf), torch.tensor(0.0), torch.zeros_like(query)
+    for K, V in zip(keys.split(size), values.split(size), strict=True):
+        scores = K @ query / len(query) ** 0.5
+        higher = torch.maximum(highest, scores.max())
+        weights, shrink = torch.exp(scores - higher), torch.exp(highest - higher)
+        total, output = (total + weights.sum()) * shrink, (output + weights @ V) * shrink
+        highest = higher
+    return output / total
+
+
+def infinite_at_the_first_block(query, keys, values, size):
+    """What comes out is no number. At the first block the highest score so far is -inf, so that
+    exp(higher - highest) and exp(scores - highest) are infinite. The sums shrink by exp(highest -
+    higher), which is 0 there, and the new scores are counted from the higher one."""
+    highest, total, output = torch.tensor(-torch.inf), torch.tensor(0.0), torch.zeros_like(query)
+    for K, V in zip(keys.split(size), values.split(size), strict=True):
+        scores = K @ query / len(query) ** 0.5
+        higher = torch.maximum(highest, scores.max())
+        weights, growth = torch.exp(scores - higher), torch.exp(higher - highest)
+        total, output = total * growth + weights.sum(), output * growth + weights @ V
+        highest = higher
+    return output / total
+
+
 def rising_scores(generator: torch.Generator) -> Iterator[tuple]:
     """Keys whose score rises from block to block, so that the highest one keeps changing."""
     for hiddens, steps, size in ((2, 3, 2), (4, 7, 3), (5, 13, 4)):
@@ -431,6 +458,8 @@ EXERCISES = [
             root_lost,
             never_divided,
             last_block_only,
+            shrunk_with_the_new_block,
+            infinite_at_the_first_block,
         ],
         broken=broken_blocks,
         inputs=rising_scores,

@@ -134,6 +134,18 @@ def test_only_a_batch_with_padding_is_masked(beam_size):
     assert [lens if lens is None else lens.tolist() for lens in masked] == [[3, 4], None]
 
 
+def test_the_net_is_moved_only_where_a_part_of_it_is_elsewhere(monkeypatch):
+    everything, moved = make_all(), []
+    net = everything[0]
+    monkeypatch.setattr(net, "to", moved.append)
+    translate(everything, ["go ."])
+    assert moved == []
+    net.decoder.dense.bias = torch.nn.Parameter(net.decoder.dense.bias.to("meta"))
+    with pytest.raises(RuntimeError):  # this `to` moves nothing, so that part holds no numbers
+        translate(everything, ["go ."])
+    assert moved == [CPU]
+
+
 def test_a_trained_net_translates_each_sentence_by_its_own_translation():
     source = [["go", "."], ["i", "am", "at", "home", "."], ["he", "sings", "."]]
     target = [["va", "!"], ["je", "suis", "chez", "moi", "."], ["il", "chante", "."]]

@@ -68,6 +68,13 @@ def check_labels(pred: Tensor, label: Tensor) -> None:
             "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
             f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
         )
+    if label.device.type == "cpu" and label.numel() > 0:  # a look at numbers is free on a CPU only
+        low, high = (int(number) for number in label.aminmax())
+        if low < 0 or high >= pred.shape[2]:
+            raise ValueError(
+                f"label holds the id {low if low < 0 else high}, but pred has scores for "
+                f"0 ... {pred.shape[2] - 1}"
+            )
 
 
 class MaskedSoftmaxCELoss(nn.Module):
@@ -288,8 +295,12 @@ def save_translator(
 
     The file is written under a temporary name and renamed, so an older one survives a failure.
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
-    is not what its sizes say (a part was exchanged), OSError if writing fails.
+    is not what its sizes say (a part was exchanged), TypeError if one of them is something else,
+    OSError if writing fails.
     """
+    check_halves(net)
+    for name, vocab in (("src_vocab", src_vocab), ("tgt_vocab", tgt_vocab)):
+        check_kind(name, vocab, Vocab)
     num_steps = check_count("num_steps", num_steps, 1)
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {

@@ -181,9 +181,9 @@ def beam_steps(
     """Let the beams of every sentence of a batch grow, and give what `beam_step` does each time."""
     num_steps = check_count("num_steps", num_steps, 1)
     beam_size = check_count("beam_size", beam_size, 1)
+    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
     batch, device = len(enc_X), enc_X.device
     first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
-    state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
     rows = torch.arange(batch, device=device).repeat_interleave(beam_size)
     state = [blk_state.select(rows) for blk_state in state]
     scores = torch.full((batch, beam_size), -torch.inf, device=device)

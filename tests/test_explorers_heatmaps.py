@@ -504,3 +504,16 @@ def test_all_words_of_an_epoch_have_room(translators, sentence):
     view = explorers.explore_epochs([long_words(translator) for translator in translators])
     view.controls["sentence"].value = sentence
     check_room(view)
+
+
+@pytest.mark.parametrize("wrong", [None, "translator", (1, 2, 3, 4)])
+def test_what_is_no_translator_is_refused(wrong):
+    draws = [
+        lambda: explorers.draw_attention(wrong, SENTENCE, "cross-attention", 1, 1, 1, "row", 1),
+        lambda: prediction.draw_steps(wrong, SENTENCE, 1, 0),
+        lambda: prediction.draw_beams(wrong, SENTENCE, 2, 0.75),
+        lambda: explorers.draw_epochs([wrong], SENTENCE, 0, 1, 1),
+    ]
+    for draw in draws:
+        with pytest.raises(TypeError, match="the translator must be of type Translator, but is"):
+            draw()

@@ -232,6 +232,13 @@ def test_clipping_refuses_a_gradient_that_is_not_finite(wrong):
     assert str(net[1].grad.tolist()) == str([wrong, 1.0])
 
 
+@pytest.mark.parametrize("wrong", [5, -1, -100])
+def test_a_label_that_has_no_score_is_refused(wrong):
+    label = torch.tensor([[1, 4], [0, wrong]])
+    with pytest.raises(ValueError, match=rf"the id {wrong}, but pred has scores for 0 ... 4"):
+        d2l.MaskedSoftmaxCELoss()(torch.zeros(2, 2, 5), label, torch.tensor([2, 2]))
+
+
 @pytest.mark.parametrize("theta", [0, -1, math.nan])
 def test_clipping_refuses_a_threshold_that_is_not_positive(theta):
     with pytest.raises(ValueError, match=f"theta is {theta}"):
@@ -1058,3 +1065,10 @@ def test_a_step_takes_another_loss_and_divides_by_another_number(other, times, m
 
 def ce(*args):
     return d2l.MaskedSoftmaxCELoss()(*args)
+
+
+def test_what_is_no_vocabulary_is_not_saved(tmp_path):
+    net, _, src_vocab, _ = make_all()
+    with pytest.raises(TypeError, match="tgt_vocab must be of type Vocab, but is a dict"):
+        d2l.save_translator(tmp_path / "a.pt", net, src_vocab, {"va": 4}, 5)
+    assert not list(tmp_path.iterdir())

@@ -713,3 +713,12 @@ def test_chrf_is_sacrebleu_s_with_all_references_and_forgives_an_ending():
     assert d2l.corpus_chrf(["Il dort."], ["il dort ."]) == pytest.approx(100)
     with pytest.raises(ValueError, match="each hypothesis needs its reference"):
         d2l.corpus_chrf(texts, references[:1])
+
+
+@pytest.mark.parametrize("wrong", [None, "go .", [[1, 2]], torch.ones(2, 3)])
+def test_a_search_refuses_what_holds_no_token_ids(wrong):
+    net, _, tgt_vocab = make_all()
+    with pytest.raises(TypeError, match=r"must be a dense tensor|token ids must be"):
+        d2l.greedy_search(net, wrong, None, tgt_vocab, 5)
+    with pytest.raises(TypeError, match=r"must be a dense tensor|token ids must be"):
+        d2l.beam_search(net, wrong, None, tgt_vocab, 5, 2)

@@ -81,8 +81,9 @@ def draw_attention(
     Raises ValueError if the sentence is empty or too long, or there is no such kind, layer, head,
     step, line or word.
     """
+    result = read_sentence(translator, sentence)
     step = check_setting("step", step, range(1, translator.num_steps + 1))
-    return draw_map(read_sentence(translator, sentence), kind, layer, head, step, line, word)
+    return draw_map(result, kind, layer, head, step, line, word)
 
 
 def read_sentence(translator: Translator, sentence: str) -> Translation:
@@ -90,8 +91,8 @@ def read_sentence(translator: Translator, sentence: str) -> Translation:
 
     Raises ValueError if the sentence is empty or longer than the translator reads.
     """
-    net, *settings = translator
     device = read_source(translator, sentence)[0].device
+    net, *settings = translator
     [result] = translate(net, [sentence], *settings, device, save_attention_weights=True)
     return result
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from d2l_mini.attention import keep_attention_weights
-from d2l_mini.checks import check_number, check_text
+from d2l_mini.checks import check_kind, check_number, check_text
 from d2l_mini.data import build_array_nmt, preprocess_nmt
 from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
 from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
@@ -35,8 +35,10 @@ CANDIDATES = 6
 def read_source(translator: Translator, sentence: str) -> tuple[Tensor, Tensor]:
     """The token ids of a sentence, (1, source steps), and how many there are, (1,).
 
-    Raises TypeError if it is no text, ValueError if it has no token, or one too many.
+    Raises TypeError if it is no text or the translator is none, ValueError if it has no token, or
+    one too many.
     """
+    check_kind("the translator", translator, Translator)
     check_text("the sentence", sentence)
     net, src_vocab, _, num_steps = translator
     tokens, most = preprocess_nmt(sentence).split(), num_steps - 1
@@ -58,8 +60,8 @@ def trace_steps(translator: Translator, sentence: str) -> tuple[Translation, Ten
 
     Raises ValueError if the sentence is empty or too long.
     """
-    net, src_vocab, tgt_vocab, num_steps = translator
     enc_X, enc_valid_lens = read_source(translator, sentence)
+    net, src_vocab, tgt_vocab, num_steps = translator
     vocabs, device = (src_vocab, tgt_vocab), enc_X.device
     [result] = translate(net, [sentence], *vocabs, num_steps, device, save_attention_weights=True)
     rows = []
@@ -221,8 +223,8 @@ def trace_beams(
     Raises ValueError if the sentence is empty or too long, beam_size is not in 1 ... the number of
     words that can come next, or length_penalty not in 0 ... 10.
     """
-    net, _, tgt_vocab, num_steps = translator
     source = read_source(translator, sentence)
+    net, _, tgt_vocab, num_steps = translator
     words = range(1, len(tgt_vocab) - 1)  # that can come next: no <pad>, no <bos>
     beam_size = check_setting("beam_size", beam_size, words)
     length_penalty = check_number("length_penalty", length_penalty, 0, 10)

@@ -331,6 +331,7 @@ _INVISIBLE = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
+_VISIBLE = re.compile(rf"[^\s{_INVISIBLE.pattern[1:]}")  # what is neither space nor these
 _MARK = re.compile(r"""(?<!\d)[.,:]|[.,:](?!\d)|[!?;…¡¿"“”„‚«»‹›<>()\[\]—–]""")
 
 
@@ -367,7 +368,7 @@ def _lines_with_pairs(text: str) -> Iterator[str]:
         end = len(text) if end < 0 else end
         line = text[start:end]
         columns = line.split("\t")
-        if len(columns) >= 2 and all(_INVISIBLE.sub("", side).strip() for side in columns[:2]):
+        if len(columns) >= 2 and all(_VISIBLE.search(side) for side in columns[:2]):
             yield line
         start = end + 1
 
@@ -544,9 +545,10 @@ def build_array_nmt(
             raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
     pad, eos = vocab["<pad>"], vocab["<eos>"]
     ids = [[*vocab[line[: num_steps - 1]], eos] for line in lines]
-    array = torch.tensor([truncate_pad(line, num_steps, pad) for line in ids])
-    valid_len = torch.tensor([len(line) for line in ids])
-    return array.reshape(len(ids), num_steps).long(), valid_len.long()
+    padded = [truncate_pad(line, num_steps, pad) for line in ids]
+    array = torch.tensor(padded, dtype=torch.int64).reshape(len(ids), num_steps)
+    valid_len = torch.tensor([len(line) for line in ids], dtype=torch.int64)
+    return array, valid_len
 
 
 def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True) -> DataLoader:

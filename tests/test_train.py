@@ -398,19 +398,16 @@ print(len(training.lengths), len(training.tests), len(batches), seconds, peak[0]
 
 
 def test_the_whole_file_becomes_batches_in_ten_seconds_and_little_memory(fra_eng):
-    for _ in range(3):  # a busy machine may be slow once
-        done = subprocess.run(
-            [sys.executable, "-c", WHOLE_FILE, str(fra_eng)],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=True,
-        )
-        pairs, tests, batches, seconds, gigabytes = map(float, done.stdout.split())
-        print(done.stdout)
-        if seconds < 10:
-            break
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE_FILE, str(fra_eng)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+    )
+    pairs, tests, batches, seconds, gigabytes = map(float, done.stdout.split())
+    print(done.stdout)
     assert pairs > 150_000
     assert tests == 1000
     assert 200 < batches < 1000

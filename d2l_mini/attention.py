@@ -102,6 +102,19 @@ def check_floats(tensor: Tensor, name: str) -> None:
         raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
 
 
+def find_outside(numbers: Tensor, most: int) -> int | None:
+    """A whole number of a tensor that lies outside 0 ... most; None where there is none.
+
+    Only on a CPU, where a look is free: a GPU would have to wait, so None there.
+    """
+    if numbers.device.type != "cpu" or numbers.numel() == 0:
+        return None
+    low, high = (int(number) for number in numbers.aminmax())
+    if low < 0:
+        return low
+    return high if high > most else None
+
+
 def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
     """Check that all lengths are whole numbers in 0 ... longest, and return them on `device`.
 
@@ -115,11 +128,9 @@ def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
     if lens.is_floating_point() or lens.is_complex() or lens.dtype == torch.bool:
         raise TypeError(f"valid lengths are whole numbers, but their type is {lens.dtype}")
     lens = lens.long()  # unsigned types lack half of the operations
-    if lens.device.type == "cpu" and lens.numel() > 0:
-        low, high = (int(length) for length in lens.aminmax())
-        if low < 0 or high > longest:
-            wrong = low if low < 0 else high
-            raise ValueError(f"a valid length of {wrong} lies outside 0 ... {longest}, the steps")
+    wrong = find_outside(lens, longest)
+    if wrong is not None:
+        raise ValueError(f"a valid length of {wrong} lies outside 0 ... {longest}, the steps")
     if lens.is_meta and torch.device(device).type != "meta":
         raise ValueError("the valid lengths are on the meta device, which holds no numbers")
     return lens.to(device)
@@ -341,7 +352,7 @@ def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
     weight = getattr(layer, "weight", None)
     if not isinstance(weight, Tensor):
         return  # what a reader put in the layer's place takes what it takes
-    if X.dim() == 0 or (not is_lazy(weight) and X.shape[-1] != weight.shape[-1]):
+    if not is_lazy(weight) and X.shape[-1:] != weight.shape[-1:]:
         raise ValueError(
             f"{name} must be (..., {weight.shape[-1]}), but they have shape {tuple(X.shape)}"
         )

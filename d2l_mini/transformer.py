@@ -19,6 +19,7 @@ from d2l_mini.attention import (
     check_floats,
     check_shape,
     check_width,
+    find_outside,
 )
 from d2l_mini.checks import check_count, check_sizes
 
@@ -263,13 +264,12 @@ def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
     check_shape(X, "batch, steps")
     if X.dtype not in (torch.int64, torch.int32):
         raise TypeError(f"token ids must be int64 or int32, but their type is {X.dtype}")
-    if X.device.type == "cpu" and X.numel() > 0:
-        low, high = (int(number) for number in X.aminmax())
-        if low < 0 or high >= embedding.num_embeddings:
-            raise ValueError(
-                f"token id {low if low < 0 else high} lies outside 0 ... "
-                f"{embedding.num_embeddings - 1}: the net was made for another vocabulary"
-            )
+    wrong = find_outside(X, embedding.num_embeddings - 1)
+    if wrong is not None:
+        raise ValueError(
+            f"token id {wrong} lies outside 0 ... {embedding.num_embeddings - 1}: the net was made "
+            "for another vocabulary"
+        )
 
 
 def check_halves(net: nn.Module) -> None:

@@ -269,8 +269,8 @@ def translate(
     vocabulary is something else; FloatingPointError if the net gives NaN.
     """
     check_halves(net)
-    for name, vocab in (("src_vocab", src_vocab), ("tgt_vocab", tgt_vocab)):
-        check_kind(name, vocab, Vocab)
+    check_kind("src_vocab", src_vocab, Vocab)
+    check_kind("tgt_vocab", tgt_vocab, Vocab)
     sentences = check_texts("sentences", sentences)
     num_steps = check_count("num_steps", num_steps, 1)
     beam_size = check_count("beam_size", beam_size, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -201,9 +202,18 @@ def test_the_feed_forward_network_is_the_same_at_every_step():
     torch.testing.assert_close(ffn(X).flatten(0, 1), torch.stack(by_step))
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 8), (8,), (2, 3, 1), (5, 3, 8)])
-def test_what_comes_out_of_a_sublayer_is_never_repeated_to_fit(shape):
-    with pytest.raises(ValueError, match=r"one shape, but have \(2, 3, 8\) and \(|Y must be"):
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ((1, 3, 8), "X and Y must have one shape, but have (2, 3, 8) and (1, 3, 8)"),
+        ((8,), "X and Y must have one shape, but have (2, 3, 8) and (8,)"),
+        ((5, 3, 8), "X and Y must have one shape, but have (2, 3, 8) and (5, 3, 8)"),
+        ((2, 3, 1), "Y must be (..., 8), but they have shape (2, 3, 1)"),
+        ((), "Y must be (..., 8), but they have shape ()"),
+    ],
+)
+def test_what_comes_out_of_a_sublayer_is_never_repeated_to_fit(shape, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         d2l.AddNorm(8)(torch.zeros(2, 3, 8), torch.zeros(shape))
 
 

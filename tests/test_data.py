@@ -831,3 +831,9 @@ def test_an_empty_variable_names_nocache_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("D2L_MINI_CACHE", "")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / name))
     assert data.cache_folder(None) == tmp_path / "d2l_mini"
+
+
+@pytest.mark.parametrize("side", ["", " ", "\u200b", "\u00ad \u3000", "\x85\ufeff"])
+def test_a_side_without_a_visible_character_makes_no_pair(side):
+    text = f"go .\t{side}\n{side}\tva !\ngo .\tva !"
+    assert data.tokenize_nmt(text) == ([["go", "."]], [["va", "!"]])

@@ -618,11 +618,12 @@ def test_kept_weights_carry_no_gradient():
 
 
 @pytest.mark.parametrize("half", ["source", "target"])
-def test_a_token_id_of_another_vocabulary_is_refused(half):
+@pytest.mark.parametrize("wrong", [VOCAB, -1])
+def test_a_token_id_of_another_vocabulary_is_refused(half, wrong):
     net = make_net()
     ids = {"source": torch.zeros(1, 3).long(), "target": torch.zeros(1, 3).long()}
-    ids[half][0, 1] = VOCAB
-    with pytest.raises(ValueError, match=f"token id {VOCAB} lies outside 0 ... {VOCAB - 1}"):
+    ids[half][0, 1] = wrong
+    with pytest.raises(ValueError, match=f"token id {wrong} lies outside 0 ... {VOCAB - 1}"):
         net(ids["source"], ids["target"])
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from d2l_mini.attention import DotProductAttention, MultiHeadAttention
-from d2l_mini.checks import check_count, check_number
+from d2l_mini.checks import check_count, check_number, in_line
 from d2l_mini.data import (
     build_data_nmt,
     group_references,
@@ -78,8 +78,8 @@ PARTS = {
 
 def check_part(part: str) -> None:
     """Raise ValueError where a part is none of PARTS."""
-    if part not in [*PARTS]:
-        raise ValueError(f"part is {part!r}; it must be None or one of {', '.join(PARTS)}")
+    if not isinstance(part, str) or part not in PARTS:
+        raise ValueError(f"part is {in_line(part)}; it must be None or one of {', '.join(PARTS)}")
 
 
 def leave_out(net: EncoderDecoder, part: str | None) -> None:
@@ -154,6 +154,8 @@ def train_short(
     if part is not None:
         check_part(part)
     lr = check_number("lr", lr, 1e-12, 1)
+    if watch is not None and not callable(watch):
+        raise TypeError(f"watch must be a function, but is {in_line(watch)}")
     settings = part, lr, bool(warm), check_count("seed", seed, 0)
     if settings not in _known:
         _known[settings] = _train_short(*settings, watch)

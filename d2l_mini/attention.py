@@ -15,7 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from d2l_mini.checks import check_count, check_kind, check_sizes
+from d2l_mini.checks import (
+    NUMBERS,
+    check_count,
+    check_floats,
+    check_kind,
+    check_number,
+    check_shape,
+    check_sizes,
+    check_tensor,
+    check_whole,
+    count_to,
+    find_outside,
+    in_line,
+)
 
 __all__ = [
     "AdditiveAttention",
@@ -30,10 +43,6 @@ __all__ = [
     "softmax_over_keys",
     "split_heads",
 ]
-
-
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-NUMBERS = (*FLOATS, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
@@ -55,64 +64,31 @@ def sequence_mask(X: Tensor, valid_len: Tensor, value: float = 0) -> Tensor:
             f"valid_len must be (batch,) = ({X.shape[0]},), but it has shape "
             f"{tuple(valid_len.shape)}"
         )
-    check_fits(value, X.dtype)
-    steps = torch.arange(X.shape[1], device=X.device)
+    value = as_fill(value, X.dtype)
+    steps = count_to(X.shape[1], X.device)
     keep = steps < valid_len[:, None]  # (batch, steps)
     return X.masked_fill(~keep.reshape(keep.shape + (1,) * (X.dim() - 2)), value)
 
 
-def check_fits(value: float, dtype: torch.dtype) -> None:
-    """Raise ValueError where a number type cannot hold `value`; infinity fits a float type.
+def as_fill(value: float, dtype: torch.dtype) -> float | int | bool:
+    """Return `value` as a number of this type; infinity and NaN fit a float type.
 
-    Raises TypeError where one of the two is none.
+    Raises ValueError where the type cannot hold it, TypeError where one of the two is none.
     """
     if not isinstance(value, Real):
-        raise TypeError(f"value is {value!r}; it must be a number")
+        raise TypeError(f"value is {in_line(value)}; it must be a number")
     if dtype == torch.bool:
-        return
+        return bool(value)
     if dtype not in NUMBERS:
         raise TypeError(f"X must be of one of the usual types of numbers, but its type is {dtype}")
     info = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    if dtype.is_floating_point and not math.isfinite(value):
-        return
+    if dtype.is_floating_point and (abs(value) == math.inf or value != value):
+        return float(value)
     if not info.min <= value <= info.max or (not dtype.is_floating_point and value % 1):
         raise ValueError(
-            f"value {value} does not fit {dtype}, which holds {info.min} to {info.max}"
+            f"value {in_line(value)} does not fit {dtype}, which holds {info.min} to {info.max}"
         )
-
-
-def check_tensor(tensor: Tensor, name: str) -> None:
-    """Raise TypeError where something is no tensor, or not a dense one."""
-    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
-        kind = getattr(tensor, "layout", type(tensor).__name__)
-        raise TypeError(f"{name} must be a dense tensor, but is a {kind}")
-
-
-def check_shape(X: Tensor, shape: str) -> None:
-    """Raise TypeError where X is no tensor, ValueError where it has not as many dimensions."""
-    check_tensor(X, "X")
-    if X.dim() != shape.count(",") + 1:
-        raise ValueError(f"X must be ({shape}), but it has shape {tuple(X.shape)}")
-
-
-def check_floats(tensor: Tensor, name: str) -> None:
-    """Raise TypeError where something is no tensor of floating-point numbers."""
-    check_tensor(tensor, name)
-    if tensor.dtype not in FLOATS:
-        raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
-
-
-def find_outside(numbers: Tensor, most: int) -> int | None:
-    """A whole number of a tensor that lies outside 0 ... most; None where there is none.
-
-    Only on a CPU, where a look is free: a GPU would have to wait, so None there.
-    """
-    if numbers.device.type != "cpu" or numbers.numel() == 0:
-        return None
-    low, high = (int(number) for number in numbers.aminmax())
-    if low < 0:
-        return low
-    return high if high > most else None
+    return float(value) if dtype.is_floating_point else int(value)
 
 
 def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
@@ -124,9 +100,9 @@ def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
     try:
         lens = torch.as_tensor(lens).to_dense()
     except (TypeError, ValueError, RuntimeError) as error:  # a ragged list, or one of other things
-        raise TypeError(f"valid lengths are whole numbers, but were given as {lens}") from error
-    if lens.is_floating_point() or lens.is_complex() or lens.dtype == torch.bool:
-        raise TypeError(f"valid lengths are whole numbers, but their type is {lens.dtype}")
+        given = in_line(lens)
+        raise TypeError(f"valid lengths are whole numbers, but were given as {given}") from error
+    check_whole(lens, "valid lengths")
     lens = lens.long()  # unsigned types lack half of the operations
     wrong = find_outside(lens, longest)
     if wrong is not None:
@@ -145,12 +121,13 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
 
     Raises ValueError if the shapes do not fit or a length lies outside 0 ... keys.
     """
-    if len(shape) not in (3, 4):
+    if not isinstance(shape, (tuple, list)) or len(shape) not in (3, 4):
         raise ValueError(
-            f"scores must be (batch, [heads,] queries, keys), but have shape {tuple(shape)}"
+            f"scores must be (batch, [heads,] queries, keys), but have shape {in_line(shape)}"
         )
     batch, queries, keys = shape[0], shape[-2], shape[-1]
-    valid_lens = whole_lens(valid_lens, keys, device)
+    steps = count_to(keys, device)
+    valid_lens = whole_lens(valid_lens, keys, steps.device)
     if valid_lens.shape not in ((batch,), (batch, queries)):
         raise ValueError(
             f"valid_lens must be (batch,) = ({batch},) or (batch, queries) = ({batch}, {queries}), "
@@ -159,7 +136,7 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
     lens = valid_lens.reshape(batch, -1 if batch else queries, 1)
     if len(shape) == 4:
         lens = lens.unsqueeze(1)  # the same in all heads
-    return torch.arange(keys, device=device) < lens
+    return steps < lens
 
 
 def masked_softmax(scores: Tensor, valid_lens: Tensor | None = None) -> Tensor:
@@ -239,8 +216,7 @@ class Attention(nn.Module):
 
     def __init__(self, dropout: float = 0.0):
         super().__init__()
-        check_sizes(dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, 0, 1))
         self.keep_weights: bool | None = None
         self.attention_weights: Tensor | None = None
 
@@ -347,7 +323,10 @@ def check_heads(num_heads: int, num_hiddens: int) -> int:
 
 
 def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
-    """Raise ValueError where a layer takes vectors of another size, TypeError for another type."""
+    """Raise ValueError where a layer takes vectors of another size.
+
+    Raises TypeError where they are of another type, or on another device.
+    """
     check_floats(X, name)
     weight = getattr(layer, "weight", None)
     if not isinstance(weight, Tensor):
@@ -359,6 +338,11 @@ def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
     if X.dtype != weight.dtype and not torch.is_autocast_enabled(X.device.type):
         raise TypeError(
             f"{name} must have the type of the layer's weights, {weight.dtype}, but have {X.dtype}"
+        )
+    if X.device != weight.device:
+        raise TypeError(
+            f"{name} must be where the layer's weights are, on {weight.device}, but are on "
+            f"{X.device}"
         )
 
 

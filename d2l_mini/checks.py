@@ -5,21 +5,30 @@ from __future__ import annotations
 import math
 import operator
 import os
+import sys
 from collections.abc import Iterable
 from numbers import Real
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NUMBERS = (*FLOATS, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def in_line(value: object) -> str:
     """What a value looks like, in one line that is not too long."""
-    shown = " ".join(repr(value).split())
+    try:
+        value = tuple(value) if isinstance(value, torch.Size) else value
+        shown = " ".join(repr(value).split())
+    except Exception:  # a number of thousands of digits; what cannot say what it is
+        shown = f"of type {type(value).__name__}"
     return shown if len(shown) <= 80 else f"{shown[:80]} …"
 
 
-def check_count(name: str, number: int, least: int, most: float = math.inf) -> int:
+def check_count(name: str, number: int, least: int, most: float = sys.maxsize) -> int:
     """Return a whole number of any type as an int.
 
     Raises TypeError where it is not whole, ValueError where it lies outside least ... most.
@@ -32,30 +41,42 @@ def check_count(name: str, number: int, least: int, most: float = math.inf) -> i
         whole = operator.index(number)
     except (TypeError, RuntimeError):  # a tensor without numbers raises the latter
         raise TypeError(f"{name} is {in_line(number)}; it must be a whole number") from None
-    if whole < least and most == math.inf:
-        raise ValueError(f"{name} is {whole}; it must be {least} or more")
+    if whole < least and most >= sys.maxsize:
+        raise ValueError(f"{name} is {in_line(whole)}; it must be {least} or more")
     if not least <= whole <= most:
-        raise ValueError(f"{name} is {whole}; it must lie in {least} ... {most}")
+        raise ValueError(f"{name} is {in_line(whole)}; it must lie in {least} ... {most}")
     return whole
+
+
+def as_float(value: object) -> float | None:
+    """A real number of any type as a float; None for what is none, or too large for a float."""
+    try:
+        return float(value) if isinstance(value, Real) else None
+    except OverflowError:
+        return None
 
 
 def check_number(name: str, value: float, least: float, most: float = math.inf) -> float:
     """Return a number of any real type as a float; raise ValueError unless it fits the range."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:  # NaN
+    number = None if isinstance(value, bool) else as_float(value)
+    if number is None or not least <= number <= most:  # NaN fits none
         raise ValueError(
             f"{name} must be a number in {least:g} ... {most:g}, but is {in_line(value)}"
         )
-    return float(value)
+    return number
 
 
-def check_sizes(dropout: float = 0.0, **sizes: int) -> None:
-    """Check what a part of a net is made with: sizes are 1 or more, dropout lies in 0 ... 1.
-
-    Raises TypeError where a size is no whole number, ValueError where a number lies outside.
-    """
+def check_sizes(**sizes: int) -> None:
+    """Raise TypeError where a size is no whole number, ValueError where one is not 1 or more."""
     for name, size in sizes.items():
         check_count(name, size, 1)
-    check_number("dropout", dropout, 0, 1)
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raise ValueError where a value is none of these words."""
+    choices = [*choices]
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {in_line(value)}; it must be one of {', '.join(choices)}")
 
 
 def check_path(path: str | os.PathLike) -> Path:
@@ -102,7 +123,74 @@ def check_device(device: torch.device | str) -> torch.device:
     """Return a device; raise ValueError where there is none of this name that holds numbers."""
     try:
         known = torch.device(device)
-        torch.zeros(1, device=known).item()
-    except (AssertionError, RuntimeError, TypeError) as error:  # of several lines, or of a bug
-        raise ValueError(f"device is {str(device)!r}; there is none of this name here") from error
+        torch.empty(0, device=known)  # of no number, so nothing waits for a GPU
+        if known.type == "meta":
+            raise ValueError("it holds no numbers")
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:  # of several lines
+        name = in_line(str(device))
+        raise ValueError(f"device is {name}; there is none of this name here") from error
     return known
+
+
+def check_tensor(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where something is no tensor, or not a dense one."""
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+        kind = getattr(tensor, "layout", type(tensor).__name__)
+        raise TypeError(f"{name} must be a dense tensor, but is a {kind}")
+
+
+def as_plain(name: str, value: object):
+    """Python's own numbers of a tensor or an array; anything else as it is.
+
+    Raises TypeError where a tensor holds none that can be read.
+    """
+    if not hasattr(value, "tolist"):
+        return value
+    try:
+        return value.tolist()
+    except RuntimeError:  # sparse, or on the meta device
+        raise TypeError(f"{name} must be numbers, but are {in_line(value)}") from None
+
+
+def check_whole(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where something is no tensor of whole numbers."""
+    check_tensor(tensor, name)
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} are whole numbers, but their type is {tensor.dtype}")
+
+
+def check_shape(X: Tensor, shape: str) -> None:
+    """Raise TypeError where X is no tensor, ValueError where it has not as many dimensions."""
+    check_tensor(X, "X")
+    if X.dim() != shape.count(",") + 1:
+        raise ValueError(f"X must be ({shape}), but it has shape {tuple(X.shape)}")
+
+
+def check_floats(tensor: Tensor, name: str) -> None:
+    """Raise TypeError where something is no tensor of floating-point numbers."""
+    check_tensor(tensor, name)
+    if tensor.dtype not in FLOATS:
+        raise TypeError(f"{name} must be floating-point numbers, but their type is {tensor.dtype}")
+
+
+def find_outside(numbers: Tensor, most: int) -> int | None:
+    """A whole number of a tensor that lies outside 0 ... most; None where there is none.
+
+    Only on a CPU, where a look is free: a GPU would have to wait, so None there.
+    """
+    if numbers.device.type != "cpu" or numbers.numel() == 0:
+        return None
+    low, high = (int(number) for number in numbers.aminmax())
+    if low < 0:
+        return low
+    return high if high > most else None
+
+
+def count_to(end: int, device: torch.device | str) -> Tensor:
+    """0, 1, ... end - 1 on a device; ValueError where there is none of this name."""
+    end = check_count("a number of steps", end, 0)
+    try:
+        return torch.arange(end, device=device)
+    except (AssertionError, RuntimeError, TypeError, ValueError):
+        check_device(device)
+        raise

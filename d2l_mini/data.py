@@ -32,7 +32,18 @@ from torch.utils.data import (
     TensorDataset,
 )
 
-from d2l_mini.checks import check_count, check_number, check_path, check_text, check_texts
+from d2l_mini.checks import (
+    as_plain,
+    check_count,
+    check_kind,
+    check_number,
+    check_path,
+    check_tensor,
+    check_text,
+    check_texts,
+    check_whole,
+    in_line,
+)
 
 __all__ = [
     "DATA_HUB",
@@ -262,7 +273,9 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
 
     Raises OSError if the file cannot be had, ValueError if it is not UTF-8 text or empty.
     """
-    if source == "bundled":
+    if not isinstance(source, str):
+        path = check_path(source)
+    elif source == "bundled":
         path = _CORPUS / "english-french.tsv"
     elif source == "fra-eng":
         path = download("fra-eng")
@@ -356,7 +369,7 @@ def _first_pairs(text: str, num_examples: int | None) -> Iterator[str]:
     """The first `num_examples` lines (None = all) whose first two columns both hold a word."""
     check_text("text", text)
     if num_examples is not None:
-        num_examples = min(check_count("num_examples", num_examples, 0), sys.maxsize)
+        num_examples = min(check_count("num_examples", num_examples, 0, math.inf), sys.maxsize)
     return islice(_lines_with_pairs(text), num_examples)
 
 
@@ -508,8 +521,7 @@ class Vocab:
 
         Raises IndexError if an id lies outside 0 ... len - 1, TypeError if it is not whole.
         """
-        if hasattr(indices, "tolist"):
-            indices = indices.tolist()
+        indices = as_plain("ids", indices)
         if isinstance(indices, (list, tuple)):
             return [self.to_tokens(index) for index in indices]
         index = check_count("an id", indices, -math.inf)
@@ -518,11 +530,31 @@ class Vocab:
         return self.idx_to_token[index]
 
 
+def check_vocab(name: str, vocab: Vocab, *reserved: str) -> None:
+    """Raise TypeError where something is no vocabulary, ValueError where it lacks a token."""
+    check_kind(name, vocab, Vocab)
+    for token in reserved:
+        if token not in vocab:
+            raise ValueError(f"{name} lacks {token}: give it as one of its reserved_tokens")
+
+
 # From tokens to batches -----------------------------------------------------------------------
 
 
+def check_line(line: list) -> None:
+    """Raise TypeError where something is no sequence that can be cut."""
+    try:
+        [*line[:0]]
+    except (IndexError, KeyError, RuntimeError, TypeError):  # no order; one number; sparse
+        raise TypeError(f"line must be a list of tokens or ids, but is {in_line(line)}") from None
+
+
 def truncate_pad(line: list, num_steps: int, padding_token) -> list:
-    """Make a list num_steps long: cut it, or fill it up with padding_token."""
+    """Make a list num_steps long: cut it, or fill it up with padding_token.
+
+    Raises TypeError if line is no list, or num_steps no whole number, ValueError if it is negative.
+    """
+    check_line(line)
     num_steps = check_count("num_steps", num_steps, 0)
     return [*line[:num_steps], *[padding_token] * (num_steps - len(line))]
 
@@ -536,13 +568,11 @@ def build_array_nmt(
              too long is cut, and still ends in <eos>
 
     Raises ValueError if num_steps is below 1 or the vocabulary lacks <pad> or <eos>, TypeError if
-    num_steps is no whole number or a line is a string.
+    num_steps is no whole number, a line is a string or the vocabulary something else.
     """
     lines = as_lines(lines)
+    check_vocab("the vocabulary", vocab, "<pad>", "<eos>")
     num_steps = check_count("num_steps", num_steps, 1)  # for <eos>
-    for token in ("<pad>", "<eos>"):
-        if token not in vocab:
-            raise ValueError(f"the vocabulary lacks {token}: give it as one of its reserved_tokens")
     pad, eos = vocab["<pad>"], vocab["<eos>"]
     ids = [[*vocab[line[: num_steps - 1]], eos] for line in lines]
     padded = [truncate_pad(line, num_steps, pad) for line in ids]
@@ -559,7 +589,7 @@ def load_array(arrays: Sequence[Tensor], batch_size: int, is_train: bool = True)
     The order follows `torch.manual_seed`. Raises ValueError if there is no row, or batch_size < 1,
     TypeError if it is no whole number.
     """
-    batch_size = check_count("batch_size", batch_size, 1)
+    batch_size = min(check_count("batch_size", batch_size, 1, math.inf), sys.maxsize)
     arrays = [None] if isinstance(arrays, Tensor) or not isinstance(arrays, Iterable) else [*arrays]
     if not all(isinstance(array, Tensor) and array.layout == torch.strided for array in arrays):
         raise TypeError("arrays must be a list of tensors")
@@ -594,6 +624,8 @@ def batches_by_length(
         raise TypeError("lengths must be a tensor (rows,)")
     num_tokens = check_count("num_tokens", num_tokens, 1)
     min_rows = check_count("min_rows", min_rows, 1)
+    if generator is not None:
+        check_kind("generator", generator, torch.Generator)
     if len(lengths) == 0 or num_tokens < min_rows * int(lengths.max()):
         raise ValueError(
             f"batches of at most {num_tokens} tokens cannot hold {min_rows} of {len(lengths)} rows "
@@ -614,17 +646,23 @@ def batches_by_length(
 def trim_padding(X: Tensor, valid_len: Tensor) -> Tensor:
     """Drop the last steps of X (batch, steps) that are padding in every row.
 
-    Raises TypeError if one is no tensor, ValueError if their shapes do not fit.
+    Raises TypeError if one is no tensor of its kind, ValueError if their shapes do not fit or a
+    length lies outside 0 ... steps.
     """
-    tensors = isinstance(X, Tensor) and isinstance(valid_len, Tensor)
-    if not tensors or valid_len.is_floating_point() or valid_len.dtype == torch.bool:
-        raise TypeError("X and valid_len must be tensors, valid_len of whole numbers")
+    check_tensor(X, "X")
+    check_whole(valid_len, "valid lengths")
+    if valid_len.is_meta:
+        raise ValueError("the valid lengths are on the meta device, which holds no numbers")
     if X.dim() < 2 or valid_len.shape != X.shape[:1]:
         raise ValueError(
             "X must be (batch, steps) and valid_len (batch,), but they have shapes "
             f"{tuple(X.shape)} and {tuple(valid_len.shape)}"
         )
-    return X[:, : max(valid_len.tolist(), default=0)]
+    lens, steps = valid_len.tolist() or [0], X.shape[1]
+    shortest, longest = min(lens), max(lens)
+    if shortest < 0 or longest > steps:
+        raise ValueError(f"valid_len is {shortest} to {longest}, outside 0 ... {steps}, the steps")
+    return X[:, :longest]
 
 
 def build_data_nmt(

@@ -16,17 +16,26 @@ from numbers import Integral, Real
 
 import numpy as np
 import torch
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, LineCollection
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.scale import get_scale_names
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from PIL import Image  # matplotlib's own dependency
 
-from d2l_mini.checks import check_number
+from d2l_mini.checks import (
+    as_plain,
+    check_choice,
+    check_number,
+    check_text,
+    in_line,
+)
 
 __all__ = [
     "Picture",
@@ -62,12 +71,15 @@ LONGEST = 1.6  # inches that a word takes at most, about 24 letters
 class Picture(Figure):
     """A matplotlib figure that shows itself as the last line of a cell, sharp on any screen.
 
-    `description` says in words what the picture shows; it stands in for it where there is none. At
-    its end stand the words that `fit` cut.
+    `figsize` is its width and height, in inches; where it is None, `default` is. `description` says
+    in words what it shows, and stands in for it where there is none; at its end stand the words
+    that `fit` cut.
     """
 
-    def __init__(self, *args, description: str = "", **kwargs):
-        super().__init__(*args, **{"layout": "constrained", **kwargs})
+    def __init__(self, figsize=None, default=None, *, description: str = "", **kwargs):
+        size = default if figsize is None else figsize
+        size = None if size is None else check_figsize(size)
+        super().__init__(size, **{"layout": "constrained", **kwargs})
         self.cut: dict[str, None] = {}  # a set in order
         self.description = description
 
@@ -79,6 +91,7 @@ class Picture(Figure):
 
     @description.setter
     def description(self, said: str) -> None:
+        check_text("description", said)
         self._said = drawable(said)
 
     def fit(self, words: Sequence[str], inches: float = LONGEST, size: str = "medium") -> list[str]:
@@ -138,6 +151,14 @@ class Picture(Figure):
             {"text/html": self.html(png), "image/png": png, "text/plain": words or repr(self)},
             {"image/png": {"width": width, "height": height, "alt": words}},
         )
+
+
+def check_figsize(figsize: Sequence[float]) -> tuple[float, float]:
+    """Return width and height in inches; ValueError where they are not two numbers from 0.1."""
+    match as_plain("figsize", figsize):
+        case (width, height):
+            return tuple(check_number("a side", side, 0.1, 1000) for side in (width, height))
+    raise ValueError(f"figsize must be (width, height) in inches, but is {in_line(figsize)}")
 
 
 @cache
@@ -255,6 +276,7 @@ def show_heatmaps(
     titles = _read_labels("titles", titles, columns)
     xticks = _read_labels("xticks", xticks, keys)
     yticks = _read_labels("yticks", yticks, queries)
+    _check_cmap(cmap)
     if fmt is not None:
         _check_format(fmt)
     finite = matrices[matrices.isfinite()]
@@ -262,7 +284,8 @@ def show_heatmaps(
         raise ValueError("matrices hold no finite number, so there is nothing to draw")
     low, high = min(0.0, float(finite.min())), float(finite.max())
     picture = Picture(
-        figsize or (2.5 * columns + 0.5 + _beyond(yticks), 2.5 * rows + _beyond(xticks)),
+        figsize,
+        (2.5 * columns + 0.5 + _beyond(yticks), 2.5 * rows + _beyond(xticks)),
         layout="compressed",  # made for panels that keep their shape
         description=f"{rows} by {columns} heat maps of {queries} {ylabel} by {keys} {xlabel}, "
         f"values from {float(finite.min()):.2f} to {high:.2f}" + _say_gaps(matrices),
@@ -283,13 +306,20 @@ def show_heatmaps(
     return picture
 
 
+def _check_cmap(cmap: str | Colormap) -> None:
+    """Raise ValueError where a colour map is none that matplotlib knows."""
+    known = isinstance(cmap, Colormap) or (isinstance(cmap, str) and cmap in colormaps)
+    if not known:
+        raise ValueError(f"cmap is {in_line(cmap)}; it must be a colour map, such as 'Reds'")
+
+
 def _check_format(fmt: str) -> None:
     """Raise ValueError where fmt does not say how to write a number."""
     try:
         format(0.5, fmt)
     except (TypeError, ValueError):
         raise ValueError(
-            f"fmt must say how to write a number, as '.2f' does, but is {fmt!r}"
+            f"fmt must say how to write a number, as '.2f' does, but is {in_line(fmt)}"
         ) from None
 
 
@@ -353,7 +383,9 @@ def show_curves(
     _check_names("curves", curves)
     x = _read("the values of x", x, "points")
     _check_range("the values of x", x)
-    _check_scale("the values of x", x, xscale)
+    check_scale("xscale", xscale)
+    check_scale("yscale", yscale)
+    _check_positive("the values of x", x, xscale)
     picture = Picture(figsize)
     axes = picture.subplots()
     lines, said = [], []
@@ -365,7 +397,7 @@ def show_curves(
         finite = values[values.isfinite()]
         if len(finite) == 0:
             raise ValueError(f"the curve {name!r} holds no finite number")
-        _check_scale(f"the values of {name!r}", finite, yscale)
+        _check_positive(f"the values of {name!r}", finite, yscale)
         drawn = torch.where(values.isfinite(), values, torch.nan).tolist()
         look = {"color": color, "marker": mark if len(x) <= 16 else ""}
         lines += axes.plot(x.tolist(), drawn, stroke, **look)
@@ -380,7 +412,22 @@ def show_curves(
     return picture
 
 
-def _check_scale(name: str, numbers: torch.Tensor, scale: str) -> None:
+def check_scale(name: str, scale: str) -> None:
+    """Raise ValueError where an axis has no such scale."""
+    check_choice(name, scale, get_scale_names())
+
+
+def check_strokes(name: str, fmts: Iterable[str]) -> None:
+    """Raise ValueError where matplotlib cannot read the format of a line, such as "r--"."""
+    axes = Figure().subplots()
+    for fmt in fmts:
+        try:
+            axes.plot([], [], fmt)
+        except ValueError:
+            raise ValueError(f"{name} holds {in_line(fmt)}, which is no format of a line") from None
+
+
+def _check_positive(name: str, numbers: torch.Tensor, scale: str) -> None:
     """Raise ValueError where a number has no place on a logarithmic axis."""
     if scale == "log" and numbers.min() <= 0:
         raise ValueError(f"on a log axis {name} must be above 0, but one is {numbers.min():g}")
@@ -417,7 +464,7 @@ def show_bars(
     panels, bars = heights.shape
     titles = _read_labels("titles", titles, panels)
     xticks = _read_labels("xticks", xticks, bars)
-    picture = Picture(figsize or (2.5 * panels + 0.5, 2.2 + _beyond(xticks)))
+    picture = Picture(figsize, (2.5 * panels + 0.5, 2.2 + _beyond(xticks)))
     said = []
     grid = picture.subplots(1, panels, sharex=True, sharey=True, squeeze=False)
     for i, axes in enumerate(grid[0]):
@@ -462,7 +509,7 @@ def show_clocks(
     upright = _room(xticks) > 0.7
     wide = 0.75 * columns + 1 + _beyond(yticks)
     high = 0.75 * rows + 0.6 + upright * (_room(xticks) + 0.2)
-    picture = Picture(figsize or (wide, high))
+    picture = Picture(figsize, (wide, high))
     axes = picture.subplots()
     centres = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(1)
     tips = centres + 0.42 * hands.reshape(-1, 2) * torch.tensor([1, -1])  # rows count downwards
@@ -516,13 +563,14 @@ def show_transformer(
     num_layers: int,
     inputs: tuple[str, str] = ("source", "target"),
     *,
-    figsize: tuple[float, float] = (8, 7),
+    figsize: tuple[float, float] | None = None,
 ) -> Picture:
     """Draw both halves of a Transformer from the bottom up, each part with its shape and its size.
 
     encoder, decoder  for the name of each part: the shape of its output, how many parameters
     num_layers        how many blocks like the one that is drawn each half has
     inputs            what comes in at the bottom of each half
+    figsize           of the whole picture, in inches; None = 8 by 7
 
     Raises ValueError for a name that no part of the package has, a half without a block or with
     its block in pieces, an `addnorm` that does not follow a sublayer, and less than one layer.
@@ -532,18 +580,19 @@ def show_transformer(
         "decoder": _find_block("decoder", decoder),
     }
     if not isinstance(num_layers, Integral) or num_layers < 1:
-        raise ValueError(f"num_layers must be a whole number from 1, but is {num_layers!r}")
+        raise ValueError(f"num_layers must be a whole number from 1, but is {in_line(num_layers)}")
     inputs = _read_labels("inputs", inputs, 2) or ("", "")
-    picture = Picture(figsize, layout="none")
+    picture = Picture(figsize, (8, 7), layout="none")
+    width, height = picture.get_size_inches()
     axes = picture.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, figsize[0]), ylim=(0, figsize[1]))  # inches
+    axes.set(xlim=(0, width), ylim=(0, height))  # inches
     axes.axis("off")
-    rise = (figsize[1] - 0.7) / max(len(encoder), len(decoder))  # from a box to the next
-    wide, high = 0.31 * figsize[0], 0.58 * rise
+    rise = (height - 0.7) / max(len(encoder), len(decoder))  # from a box to the next
+    wide, high = 0.31 * width, 0.58 * rise
     said = []
     for half, parts, x, side, word in (
-        ("encoder", encoder, 0.225 * figsize[0], -1, inputs[0]),
-        ("decoder", decoder, 0.76 * figsize[0], 1, inputs[1]),
+        ("encoder", encoder, 0.225 * width, -1, inputs[0]),
+        ("decoder", decoder, 0.76 * width, 1, inputs[1]),
     ):
         heights = {name: 0.45 + rise * (i + 0.5) for i, name in enumerate(parts)}
         _draw_half(axes, parts, heights, x, side, wide, high, rise)
@@ -556,11 +605,11 @@ def show_transformer(
         if half == "encoder":
             top = max(heights.values()) + high / 2
     out = x, max(heights.values()) + high / 2
-    _draw_arrow(axes, [out, (x, figsize[1] - 0.28)])
-    axes.text(x, figsize[1] - 0.16, "logits", ha="center", va="center")
+    _draw_arrow(axes, [out, (x, height - 0.28)])
+    axes.text(x, height - 0.16, "logits", ha="center", va="center")
     if "attention2" in heights:
-        turn, roof, y = 0.49 * figsize[0], top + 0.12 + 0.75 * (rise - high), heights["attention2"]
-        start = 0.225 * figsize[0]
+        turn, roof, y = 0.49 * width, top + 0.12 + 0.75 * (rise - high), heights["attention2"]
+        start = 0.225 * width
         corners = [(start, top), (start, roof), (turn, roof), (turn, y), (x - wide / 2, y)]
         _draw_arrow(axes, corners, "-", COLORS[1])
         axes.text(turn - 0.05, y, "keys,\nvalues", ha="right", va="center", size="small")
@@ -583,7 +632,9 @@ def _find_block(half: str, parts: Parts) -> list[str]:
             case ([*_], Integral()):
                 pass
             case odd:
-                raise ValueError(f"{name} of the {half} must be (shape, parameters), not {odd!r}")
+                raise ValueError(
+                    f"{name} of the {half} must be (shape, parameters), not {in_line(odd)}"
+                )
     kinds = [PARTS[name][0] for name in names]
     places = [i for i, kind in enumerate(kinds) if kind != "plain"]
     if not places or places != list(range(places[0], places[-1] + 1)):
@@ -667,7 +718,7 @@ def show_beam_tree(
     check_beam_tree(steps, best)
     widest = max(map(len, steps))
     column = max(1, _room((token for step in steps for _, token, _ in step), "small") + 0.25)
-    picture = Picture(figsize or (column * len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
+    picture = Picture(figsize, (column * len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
     draw_beam_tree(picture.add_axes((0.01, 0, 0.98, 1)), steps, best)
     picture.description = (
         f"tree of a beam search, {len(steps)} steps, at most {widest} beginnings kept; the best: "
@@ -725,7 +776,8 @@ def draw_beam_tree(axes: Axes, steps: Tree, best: int = 0) -> None:
 
 def check_beam_tree(steps: Tree, best: int) -> None:
     """Raise ValueError where the parts of a tree do not fit together."""
-    if not isinstance(steps, Sequence) or not steps or not all(steps):
+    fits = isinstance(steps, Sequence) and all(isinstance(step, Sequence) for step in steps)
+    if not fits or not steps or not all(map(len, steps)):
         raise ValueError("a tree needs a step, and each step a beginning")
     sizes = [1, *map(len, steps)]
     for number, (size, step) in enumerate(zip(sizes, steps, strict=False), start=1):
@@ -738,7 +790,7 @@ def check_beam_tree(steps: Tree, best: int) -> None:
                 case _:
                     raise ValueError(
                         "a beginning must be (number of the one before, token, log-probability, "
-                        f"which is 0 or less), but one at step {number} is {beginning!r}"
+                        f"which is 0 or less), but one at step {number} is {in_line(beginning)}"
                     )
             if not 0 <= parent < size:
                 raise ValueError(
@@ -746,7 +798,9 @@ def check_beam_tree(steps: Tree, best: int) -> None:
                     f"has {size}, from 0"
                 )
     if not (isinstance(best, Integral) and 0 <= best < sizes[-1]):
-        raise ValueError(f"best is {best}, but the last step has {sizes[-1]} beginnings, from 0")
+        raise ValueError(
+            f"best is {in_line(best)}, but the last step has {sizes[-1]} beginnings, from 0"
+        )
 
 
 Block = tuple[torch.Tensor, Sequence[str], Sequence[str]]
@@ -771,6 +825,7 @@ def show_attention(
     the blocks have not one number of heads, or a list of words or names has another length.
     """
     _check_names("blocks", blocks)
+    _check_cmap(cmap)
     cell = check_number("cell", cell, 0.01, 10)
     read = {str(title): _read_block(title, block) for title, block in blocks.items()}
     numbers = sorted({weights.shape[1] for weights, _, _ in read.values()})
@@ -866,6 +921,9 @@ def show_links(
     The line of the largest weight of each query is coloured. Raises ValueError if there is no
     sentence, a weight lies outside 0 to 1, or there are not as many words as queries or keys.
     """
+    for name, sentences in (("weights", weights), ("queries", queries), ("keys", keys)):
+        if not hasattr(sentences, "__len__") or getattr(sentences, "ndim", 1) == 0:
+            raise TypeError(f"{name} must be a list, one a sentence, but are {in_line(sentences)}")
     if not len(weights) == len(queries) == len(keys) or len(weights) == 0:
         raise ValueError(
             "each sentence needs weights, queries and keys, but there are "
@@ -878,8 +936,8 @@ def show_links(
         for i, (name, lines) in enumerate((("queries", queries), ("keys", keys)))
     )
     wide = max(sum(_room([word]) + 0.15 for word in line) for line in (*queries, *keys))
-    width, height = figsize or (max(7, wide + 0.15), 1.3 * len(matrices))
-    picture = Picture((width, height), layout="none")
+    picture = Picture(figsize, (max(7, wide + 0.15), 1.3 * len(matrices)), layout="none")
+    width, height = picture.get_size_inches()
     high, said = 1 / len(matrices), []
     for i, (matrix, low, up) in enumerate(zip(matrices, queries, keys, strict=True)):
         axes = picture.add_axes((0, 1 - (i + 1) * high, 1, high))
@@ -967,9 +1025,9 @@ def _read_labels(name: str, labels: Iterable | None, size: int) -> list[str] | N
     if labels is None:
         return None
     try:
-        labels = [str(label) for label in getattr(labels, "tolist", lambda: labels)()]
+        labels = [str(label) for label in as_plain(name, labels)]
     except TypeError:
-        raise TypeError(f"{name} must be a list of words, but are {labels!r}") from None
+        raise TypeError(f"{name} must be a list of words, but are {in_line(labels)}") from None
     if len(labels) != size:
         raise ValueError(f"there are {len(labels)} {name} for {size} of them in the picture")
     return labels

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
-from numbers import Real
 
 import torch
 
-from d2l_mini.checks import check_count, in_line
+from d2l_mini.checks import (
+    as_float,
+    as_plain,
+    check_count,
+    check_number,
+    check_text,
+    check_texts,
+    in_line,
+)
 
 __all__ = ["Accumulator", "Animator", "Timer"]
 
@@ -73,7 +81,7 @@ class Accumulator:
         self.data = [0] * len(self.data)
 
     def __getitem__(self, idx: int) -> float:
-        return float(self.data[idx])
+        return float(self.data[check_count("the number of a sum", idx, -math.inf)])
 
 
 class Animator:
@@ -102,17 +110,27 @@ class Animator:
         ncols: int = 1,
         figsize: tuple[float, float] = (3.5, 2.5),
     ):
-        from d2l_mini.figures import Picture
+        from d2l_mini.figures import Picture, check_figsize, check_scale, check_strokes
 
-        self.fig = Picture((figsize[0] * ncols, figsize[1] * nrows))
+        nrows, ncols = check_count("nrows", nrows, 1, 100), check_count("ncols", ncols, 1, 100)
+        width, height = check_figsize(figsize)
+        self.fig = Picture((width * ncols, height * nrows))
         self.axes = list(self.fig.subplots(nrows, ncols, squeeze=False).flat)
-        settings = {"xlabel": xlabel, "ylabel": ylabel, "xlim": xlim, "ylim": ylim}
+        for name, label in (("xlabel", xlabel), ("ylabel", ylabel)):
+            if label is not None:
+                check_text(name, label)
+        check_scale("xscale", xscale)
+        check_scale("yscale", yscale)
+        limits = {"xlim": _check_limits("xlim", xlim), "ylim": _check_limits("ylim", ylim)}
+        settings = {"xlabel": xlabel, "ylabel": ylabel, **limits}
         for axes in self.axes:
             axes.set(xscale=xscale, yscale=yscale)
             axes.set(**{name: value for name, value in settings.items() if value is not None})
             axes.grid()
         self.xlabel, self.ylabel = xlabel or "x", ylabel or "y"
-        self.legend, self.fmts = list(legend or ()), fmts or ("-",)
+        self.legend = check_texts("legend", () if legend is None else legend)
+        self.fmts = check_texts("fmts", () if fmts is None else fmts) or ["-"]
+        check_strokes("fmts", self.fmts)
         self.shell = _notebook()
         self.handle = None  # of the picture in the running cell
         self.open = False
@@ -125,7 +143,7 @@ class Animator:
 
         Raises ValueError if x and y differ in length.
         """
-        x, y = (value.tolist() if hasattr(value, "tolist") else value for value in (x, y))
+        x, y = as_plain("x", x), as_plain("y", y)
         y = list(y) if hasattr(y, "__len__") else [y]
         x = list(x) if hasattr(x, "__len__") else [x] * len(y)
         if len(x) != len(y):
@@ -206,11 +224,23 @@ class Animator:
 
 def _number(value):
     """A plain number, or a tensor that adds up exactly: without gradient, and not in half."""
-    if isinstance(value, Real):
-        return float(value)
+    number = as_float(value)
+    if number is not None:
+        return number
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         raise TypeError(f"a number is asked for, but {in_line(value)} is none")
     return value.detach().float() if value.dtype.itemsize == 2 else value.detach()
+
+
+def _check_limits(name: str, limits: Sequence[float] | None) -> tuple[float, float] | None:
+    """Return both ends of an axis; ValueError where they are no two numbers."""
+    if limits is None:
+        return None
+    match as_plain(name, limits):
+        case (low, high):
+            ends = (low, high)  # where one is None, the data tell
+            return tuple(end if end is None else check_number(name, end, -1e9, 1e9) for end in ends)
+    raise ValueError(f"{name} must be (from, to), but is {in_line(limits)}")
 
 
 def _notebook():

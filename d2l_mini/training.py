@@ -19,12 +19,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_mini.attention import check_floats, check_tensor, find_outside, sequence_mask
-from d2l_mini.checks import check_count, check_device, check_kind, check_number, check_path
+from d2l_mini.attention import sequence_mask
+from d2l_mini.checks import (
+    as_float,
+    check_count,
+    check_device,
+    check_floats,
+    check_kind,
+    check_number,
+    check_path,
+    check_tensor,
+    find_outside,
+    in_line,
+)
 from d2l_mini.data import (
     Vocab,
     build_data_nmt,
     cache_folder,
+    check_vocab,
     hold_out_nmt,
     preprocess_nmt,
     read_data_nmt,
@@ -68,6 +80,10 @@ def check_labels(pred: Tensor, label: Tensor) -> None:
             "pred must be (batch, steps, vocab) and label (batch, steps), but they have "
             f"shapes {tuple(pred.shape)} and {tuple(label.shape)}"
         )
+    if pred.device != label.device:
+        raise TypeError(
+            f"pred and label must be on one device, but are on {pred.device} and {label.device}"
+        )
     wrong = find_outside(label, pred.shape[2] - 1)
     if wrong is not None:
         raise ValueError(
@@ -94,6 +110,14 @@ class MaskedSoftmaxCELoss(nn.Module):
         return sequence_mask(losses.view(label.shape), valid_len).sum(dim=1)
 
 
+def check_theta(theta: float) -> float:
+    """Return theta as a float; raise ValueError where it is no number above 0."""
+    number = as_float(theta)
+    if number is None or not number > 0:
+        raise ValueError(f"theta is {in_line(theta)}; it must be a number greater than 0")
+    return number
+
+
 def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     """Shrink the gradient of `net` to norm `theta` where it is longer (book, section 9.5).
 
@@ -103,8 +127,7 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     gradient is then left as it is, and no step should be taken.
     """
     check_kind("net", net, nn.Module)
-    if not theta > 0:
-        raise ValueError(f"theta is {theta}; it must be greater than 0")
+    theta = check_theta(theta)
     learning = [parameter for parameter in net.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in learning])
     if not torch.isfinite(norm):
@@ -148,6 +171,32 @@ class History:
         return self.num_tokens / self.seconds if self.seconds else 0.0
 
 
+def check_batches(data_iter: Iterable) -> None:
+    """Raise TypeError where something gives no batches."""
+    check_kind("data_iter", data_iter, Iterable)
+    if isinstance(data_iter, Tensor):
+        raise TypeError("data_iter must give batches, but is a tensor")
+
+
+def check_step(net, batch, optimizer, tgt_vocab, device, loss, num_tokens) -> None:
+    """Raise TypeError or ValueError where one of what `train_step` needs is something else."""
+    check_kind("net", net, nn.Module)
+    check_kind("optimizer", optimizer, torch.optim.Optimizer)
+    check_vocab("tgt_vocab", tgt_vocab, "<bos>")
+    check_device(device)
+    if loss is not None and not callable(loss):
+        raise TypeError(f"loss must be a function or a module, but is {in_line(loss)}")
+    if not isinstance(num_tokens, Tensor):
+        plain = isinstance(num_tokens, (int, float)) and as_float(num_tokens) is not None
+        tells = num_tokens is None or plain
+    else:
+        tells = num_tokens.numel() == 1 and not num_tokens.is_complex()
+    if not tells:
+        raise TypeError(f"num_tokens must be one number, but is {in_line(num_tokens)}")
+    if not isinstance(batch, (tuple, list)) or len(batch) != 4:
+        raise ValueError("a batch must be (X, X_valid_len, Y, Y_valid_len)")
+
+
 def train_step(
     net: nn.Module,
     batch: Sequence[Tensor],
@@ -155,7 +204,7 @@ def train_step(
     tgt_vocab: Vocab,
     device: torch.device,
     loss: nn.Module | None = None,
-    num_tokens: Tensor | None = None,
+    num_tokens: Tensor | float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Take one step of the optimizer, by teacher forcing.
 
@@ -163,9 +212,11 @@ def train_step(
     loss        None = `MaskedSoftmaxCELoss`
     num_tokens  what the summed loss is divided by for its gradient; None = the real tokens of Y
     returns     the summed loss in nats, and how many real tokens it is the sum of
+
+    Raises ValueError if the batch has other parts or there is no such device, TypeError if one of
+    these is something else, FloatingPointError if the gradient is not finite.
     """
-    if not isinstance(batch, (tuple, list)) or len(batch) != 4:
-        raise ValueError("a batch must be (X, X_valid_len, Y, Y_valid_len)")
+    check_step(net, batch, optimizer, tgt_vocab, device, loss, num_tokens)
     X, X_valid_len, Y, Y_valid_len = batch
     X, Y = trim_padding(X, X_valid_len), trim_padding(Y, Y_valid_len)
     X, X_valid_len, Y, Y_valid_len = (
@@ -191,6 +242,7 @@ def train_epoch(
     device: torch.device,
 ) -> Accumulator:
     """Take one step for each batch; return the summed loss and how many tokens it is the sum of."""
+    check_batches(data_iter)
     metric = Accumulator(2)
     for batch in data_iter:
         metric.add(*train_step(net, batch, optimizer, tgt_vocab, device))
@@ -221,16 +273,15 @@ def train_seq2seq(
     lr = check_number("lr", lr, 0, 1e9)
     device = check_device(device)
     check_halves(net)
-    check_kind("data_iter", data_iter, Iterable)
-    check_kind("tgt_vocab", tgt_vocab, Vocab)
-    check_kind("history", history or History(), History)
+    check_batches(data_iter)
+    check_vocab("tgt_vocab", tgt_vocab, "<bos>")
+    if history is not None:
+        check_kind("history", history, History)
     learning = [parameter for parameter in net.parameters() if parameter.requires_grad]
     if not learning:
         raise ValueError("no parameter of the net requires a gradient, so none can learn")
     if any(parameter.dtype == torch.float16 for parameter in learning):
         raise ValueError("float16 is too narrow to learn in: use float32 or bfloat16 (net.float())")
-    if "<bos>" not in tgt_vocab:
-        raise ValueError("tgt_vocab lacks <bos>: give it as one of its reserved_tokens")
     net.check_vocab_sizes(None, len(tgt_vocab))
     net.to(device)
     history = history or History()
@@ -297,8 +348,8 @@ def save_translator(
     OSError if writing fails.
     """
     check_halves(net)
-    check_kind("src_vocab", src_vocab, Vocab)
-    check_kind("tgt_vocab", tgt_vocab, Vocab)
+    check_vocab("src_vocab", src_vocab)
+    check_vocab("tgt_vocab", tgt_vocab)
     num_steps = check_count("num_steps", num_steps, 1)
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     content = {

@@ -14,14 +14,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import (
-    MultiHeadAttention,
+from d2l_mini.attention import MultiHeadAttention, check_width
+from d2l_mini.checks import (
+    check_count,
     check_floats,
+    check_kind,
+    check_number,
     check_shape,
-    check_width,
+    check_sizes,
+    check_tensor,
+    count_to,
     find_outside,
 )
-from d2l_mini.checks import check_count, check_sizes
 
 __all__ = [
     "AddNorm",
@@ -50,8 +54,8 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0, max_len: int = 1000):
         super().__init__()
-        check_sizes(dropout, num_hiddens=num_hiddens, max_len=max_len)
-        self.dropout = nn.Dropout(dropout)
+        check_sizes(num_hiddens=num_hiddens, max_len=max_len)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, 0, 1))
         positions = torch.arange(max_len, dtype=torch.float32)[:, None]
         exponents = torch.arange(0, num_hiddens, 2, dtype=torch.float32) / num_hiddens
         angles = positions / 10000**exponents  # (max_len, hiddens / 2, rounded up)
@@ -104,8 +108,8 @@ class AddNorm(nn.Module):
 
     def __init__(self, num_hiddens: int, dropout: float = 0.0):
         super().__init__()
-        check_sizes(dropout, num_hiddens=num_hiddens)
-        self.dropout = nn.Dropout(dropout)
+        check_sizes(num_hiddens=num_hiddens)
+        self.dropout = nn.Dropout(check_number("dropout", dropout, 0, 1))
         self.ln = nn.LayerNorm(int(num_hiddens))
 
     def forward(self, X: Tensor, Y: Tensor) -> Tensor:
@@ -165,17 +169,61 @@ class DecoderState(NamedTuple):
         return self.keys.shape[2]
 
     def select(self, rows: Tensor) -> DecoderState:
-        """The state of these rows of the batch, in this order; a row may come more than once."""
+        """The state of these rows of the batch, in this order; a row may come more than once.
+
+        Raises ValueError if the batch has no such row, TypeError if rows are no whole numbers.
+        """
+        check_rows(rows, len(self.keys))
         return DecoderState(*(field if field is None else field[rows] for field in self))
 
     def reorder(self, rows: Tensor) -> DecoderState:
         """As `select`, where every row stays with its source sentence: half of the copying."""
+        check_rows(rows, len(self.keys))
         return self._replace(keys=self.keys[rows], values=self.values[rows])
 
 
+def check_states(states: list[DecoderState], blocks: int) -> None:
+    """Raise TypeError where something is no list of states, ValueError without one a block."""
+    if not isinstance(states, (list, tuple)):
+        raise TypeError(f"state must be a list, one a block, but is a {type(states).__name__}")
+    if len(states) != blocks:
+        raise ValueError(f"state is one of {len(states)} blocks, but here are {blocks}")
+    for state in states:
+        if not hasattr(state, "enc_keys"):  # a reader's own class will do
+            kind = type(state).__name__
+            raise TypeError(f"state must be what init_state returns, but holds a {kind}")
+
+
+def check_state(X: Tensor, state: DecoderState) -> None:
+    """Raise TypeError or ValueError where a block cannot go on from a state by the steps in X."""
+    check_shape(X, "batch, steps, hiddens")
+    check_states([state], 1)
+    if len(X) != len(state.keys):
+        raise ValueError(f"X has {len(X)} sentences, but the state is that of {len(state.keys)}")
+
+
+def check_rows(rows: Tensor, batch: int) -> None:
+    """Raise TypeError where rows are no tensor (rows,) of whole numbers, ValueError for none."""
+    check_tensor(rows, "rows")
+    if rows.dim() != 1 or rows.dtype not in (torch.int64, torch.int32):
+        raise TypeError(
+            "rows must be (rows,), whole numbers, but have shape "
+            f"{tuple(rows.shape)} and type {rows.dtype}"
+        )
+    wrong = find_outside(rows, batch - 1)
+    if wrong is not None:
+        raise ValueError(f"row {wrong} lies outside 0 ... {batch - 1}, the batch")
+
+
 def causal_lens(batch: int, steps: int, offset: int, device: torch.device) -> Tensor:
-    """How many keys each query may use when it sees itself and what came before: (batch, steps)."""
-    return torch.arange(offset + 1, offset + steps + 1, device=device).expand(batch, steps)
+    """How many keys each query may use when it sees itself and what came before: (batch, steps).
+
+    offset  how many steps came before
+
+    Raises ValueError if a number is negative, TypeError if one is not whole.
+    """
+    batch, offset = check_count("batch", batch, 0), check_count("offset", offset, 0)
+    return (count_to(steps, device) + offset + 1).expand(batch, steps)
 
 
 class DecoderBlock(nn.Module):
@@ -209,10 +257,7 @@ class DecoderBlock(nn.Module):
         X        (batch, steps, hiddens)
         returns  as X, and the state after these steps
         """
-        if len(X) != len(state.keys):
-            raise ValueError(
-                f"X has {len(X)} sentences, but the state is that of {len(state.keys)}"
-            )
+        check_state(X, state)
         keys, values = self.attention1.project(X, X)
         keys = torch.cat([state.keys, keys], dim=2)
         values = torch.cat([state.values, values], dim=2)
@@ -270,6 +315,11 @@ def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
             f"token id {wrong} lies outside 0 ... {embedding.num_embeddings - 1}: the net was made "
             "for another vocabulary"
         )
+    if X.device != embedding.weight.device:
+        raise TypeError(
+            f"token ids must be where the net is, on {embedding.weight.device}, but are on "
+            f"{X.device}"
+        )
 
 
 def check_halves(net: nn.Module) -> None:
@@ -281,6 +331,7 @@ def check_halves(net: nn.Module) -> None:
 @contextmanager
 def in_mode(net: nn.Module, training: bool) -> Iterator[None]:
     """Inside `with`, `net` is in train or in eval mode; afterwards every part is as it was."""
+    check_kind("net", net, nn.Module)
     modes = [(module, module.training) for module in net.modules()]
     if not all(was is training for _, was in modes):
         net.train(training)
@@ -386,6 +437,7 @@ class TransformerDecoder(AttentionDecoder):
     def forward(self, X: Tensor, state: list[DecoderState]) -> tuple[Tensor, list[DecoderState]]:
         """Token ids X (batch, steps) -> logits (batch, steps, vocab), and the state after them."""
         check_ids(X, self.embedding)
+        check_states(state, len(self.blks))
         X = self.embedding(X) * math.sqrt(self.num_hiddens)
         X = self.pos_encoding(X, offset=state[0].num_steps)
         next_state = []
@@ -400,6 +452,8 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, encoder: Encoder, decoder: Decoder):
         super().__init__()
+        check_kind("encoder", encoder, nn.Module)
+        check_kind("decoder", decoder, nn.Module)
         self.encoder = encoder
         self.decoder = decoder
 

@@ -17,12 +17,12 @@ from d2l_mini.attention import keep_attention_weights
 from d2l_mini.checks import (
     check_count,
     check_device,
-    check_kind,
+    check_floats,
     check_number,
     check_text,
     check_texts,
 )
-from d2l_mini.data import Vocab, build_array_nmt, preprocess_nmt, trim_padding
+from d2l_mini.data import Vocab, build_array_nmt, check_vocab, preprocess_nmt, trim_padding
 from d2l_mini.transformer import EncoderDecoder, check_halves, in_mode
 
 __all__ = [
@@ -84,6 +84,12 @@ class Translation:
     attention: AttentionMaps | None = field(default=None, repr=False, compare=False)
 
 
+def check_search(net: EncoderDecoder, tgt_vocab: Vocab) -> None:
+    """Raise TypeError or ValueError where a search cannot go by this net and this vocabulary."""
+    check_halves(net)
+    check_vocab("tgt_vocab", tgt_vocab, "<pad>", "<bos>", "<eos>")
+
+
 def greedy_search(
     net: EncoderDecoder,
     enc_X: Tensor,
@@ -97,6 +103,7 @@ def greedy_search(
     enc_valid_lens  (batch,): how many source steps count; None = all
     returns         tokens (batch, steps), filled up with <eos>, and log_probs (batch,) in nats
     """
+    check_search(net, tgt_vocab)
     num_steps = check_count("num_steps", num_steps, 1)
     eos = tgt_vocab["<eos>"]
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
@@ -124,6 +131,7 @@ def next_log_probs(net: EncoderDecoder, token: Tensor, state: list, tgt_vocab: V
     returns  log-probabilities of the next one (batch, vocab), and the state after it; <pad> and
              <bos> never come next
     """
+    check_search(net, tgt_vocab)
     logits, state = net.decoder(token, state)
     log_probs = torch.log_softmax(logits[:, -1].float(), dim=-1)
     log_probs[:, [tgt_vocab["<pad>"], tgt_vocab["<bos>"]]] = -torch.inf
@@ -143,8 +151,29 @@ class Beams(NamedTuple):
     finished: Tensor
 
     def ranks(self, length_penalty: float) -> Tensor:
-        """What the beams are compared by: log-probability over length ** length_penalty."""
+        """What the beams are compared by: log-probability over length ** length_penalty.
+
+        Raises ValueError if length_penalty is no number in 0 ... 10.
+        """
+        length_penalty = check_number("length_penalty", length_penalty, 0, 10)
         return self.scores / self.lengths**length_penalty
+
+
+def check_beams(beams: Beams, log_probs: Tensor) -> None:
+    """Raise TypeError or ValueError where beams cannot go on by these log-probabilities."""
+    if not hasattr(beams, "finished"):  # a reader's own class will do
+        raise TypeError(f"beams must be Beams, but are a {type(beams).__name__}")
+    check_floats(log_probs, "log_probs")
+    if log_probs.dim() != 3 or log_probs.shape[:2] != beams.finished.shape:
+        raise ValueError(
+            f"log_probs must be (batch, beams, vocab) for {tuple(beams.finished.shape)} beams, but "
+            f"have shape {tuple(log_probs.shape)}"
+        )
+    if log_probs.device != beams.finished.device:
+        raise TypeError(
+            f"log_probs must be where the beams are, on {beams.finished.device}, but are on "
+            f"{log_probs.device}"
+        )
 
 
 def beam_step(
@@ -154,8 +183,13 @@ def beam_step(
 
     log_probs  (batch, beams, vocab), of the next word
     returns    the next beams; which beam each goes on from, and by which token: (batch, beams)
+
+    Raises ValueError if the shapes do not fit or a number lies outside, TypeError if one of these
+    is something else.
     """
+    check_beams(beams, log_probs)
     _, width, vocab = log_probs.shape
+    eos = check_count("eos", eos, 0, vocab - 1)
     ended = beams.finished[..., None]  # a beam that has ended stays as it is: <eos>, at no cost
     log_probs = log_probs.masked_fill(ended, -torch.inf)
     log_probs[..., eos] = log_probs[..., eos].masked_fill(beams.finished, 0)
@@ -179,6 +213,7 @@ def beam_steps(
     length_penalty: float,
 ) -> Iterator[tuple[Beams, Tensor, Tensor]]:
     """Let the beams of every sentence of a batch grow, and give what `beam_step` does each time."""
+    check_search(net, tgt_vocab)
     num_steps = check_count("num_steps", num_steps, 1)
     beam_size = check_count("beam_size", beam_size, 1)
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
@@ -268,9 +303,8 @@ def translate(
     TypeError if `sentences` is not a list of strings, a number is not whole, the net or a
     vocabulary is something else; FloatingPointError if the net gives NaN.
     """
-    check_halves(net)
-    check_kind("src_vocab", src_vocab, Vocab)
-    check_kind("tgt_vocab", tgt_vocab, Vocab)
+    check_search(net, tgt_vocab)
+    check_vocab("src_vocab", src_vocab)
     sentences = check_texts("sentences", sentences)
     num_steps = check_count("num_steps", num_steps, 1)
     beam_size = check_count("beam_size", beam_size, 1)
@@ -280,9 +314,6 @@ def translate(
         raise ValueError(f"num_steps is {num_steps}, but the net knows {max_len} positions")
     length_penalty = check_number("length_penalty", length_penalty, 0, 10)
     device = check_device(device)
-    for token in ("<pad>", "<bos>", "<eos>"):
-        if token not in tgt_vocab:
-            raise ValueError(f"tgt_vocab lacks {token}: give it as one of its reserved_tokens")
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
     lines = []
     for i, sentence in enumerate(sentences):  # in a comprehension a warning would point at it
@@ -457,7 +488,7 @@ def _streams(
 ) -> tuple[list[str], list[list[str | None]]]:
     """Both sides as sacrebleu wants them: the first reference of all, then the second, ..."""
     hypotheses = check_texts("hypotheses", hypotheses)
-    if isinstance(references, str) or not isinstance(references, Iterable):
+    if isinstance(references, (str, Tensor)) or not isinstance(references, Iterable):
         raise TypeError("references must be a list of sentences, or of lists of sentences")
     references = [*references]
     if not hypotheses or len(hypotheses) != len(references):

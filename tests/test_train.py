@@ -263,7 +263,7 @@ def test_the_name_of_a_kind_of_gpu_means_that_of_the_process(monkeypatch):
     chosen = []
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    monkeypatch.setattr(torch, "zeros", lambda *size, device: torch.ones(size))
+    monkeypatch.setattr(torch, "empty", lambda *size, device: torch.ones(size))
     assert train.choose_device("cuda") == torch.device("cuda", 2)
     assert train.choose_device("cuda:0") == torch.device("cuda", 0)
     assert chosen == [torch.device("cuda", 2), torch.device("cuda", 0)]

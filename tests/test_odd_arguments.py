@@ -91,6 +91,14 @@ def make_beams() -> d2l.Beams:
     return d2l.Beams(torch.zeros(2, 2), torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool))
 
 
+def make_translator() -> d2l.Translator:
+    return d2l.Translator(make_net().eval(), make_vocab(), make_vocab(), 9)
+
+
+def draw_nothing() -> d2l.Picture:
+    return d2l.Picture()
+
+
 def make_step() -> dict:
     net = make_net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -298,13 +306,52 @@ CALLS = {
         **{"save_attention_weights": True, "batch_size": 2},
     },
     "trim_padding": {"X": ids, "valid_len": lens},
+    "explorers.Explorer": {"draw": lambda: draw_nothing, "buttons": None},
+    "explorers.draw_attention": {
+        **{
+            "translator": make_translator,
+            "sentence": "go .",
+            "kind": "cross-attention",
+            "layer": 1,
+        },
+        **{"head": 1, "step": 1, "line": "row", "word": 1},
+    },
+    "explorers.draw_beams": {
+        **{"translator": make_translator, "sentence": "go .", "beam_size": 2},
+        "length_penalty": 0.75,
+    },
+    "explorers.draw_decoder": {"step": 1, "way": "all at once", "source_len": 3},
+    "explorers.draw_epochs": {
+        **{"translators": lambda: [make_translator()], "sentence": "go .", "epoch": 0},
+        **{"layer": 1, "head": 1},
+    },
+    "explorers.draw_masks": {
+        **{"source": "3, 5", "target": "2, 4", "sentence": 1, "decoder_mask": "causal"},
+    },
+    "explorers.draw_positions": {"position": 3, "other": 9, "width": 32, "base": 10000.0},
+    "explorers.draw_shapes": {"batch": 2, "steps": 5, "width": 8, "heads": 2},
+    "explorers.draw_softmax": {"width": 8, "temperature": 1.0, "scaled": True},
+    "explorers.draw_steps": {
+        **{"translator": make_translator, "sentence": "go .", "step": 1, "head": 1},
+    },
+    "explorers.draw_training": {"part": None, "lr": 0.01, "warm": True},
+    "explorers.explore_attention": {"translator": make_translator},
+    "explorers.explore_beams": {"translator": make_translator, "sentence": "go ."},
+    "explorers.explore_epochs": {"translators": lambda: [make_translator()]},
+    "explorers.explore_steps": {"translator": make_translator, "sentence": "go ."},
+    "explorers.trace_beams": {
+        **{"translator": make_translator, "sentence": "go .", "beam_size": 2},
+        "length_penalty": 0.75,
+    },
+    "explorers.trace_steps": {"translator": make_translator, "sentence": "go ."},
+    "exercises.exercise": {"number": "1.1"},
     "truncate_pad": {"line": [4, 5], "num_steps": 3, "padding_token": 1},
     "try_gpu": {"i": 0},
 }
 
 # Arguments that take what they are given, and errors of another kind that a docstring names.
-ANYTHING = {"self", "bias", "is_train", "keep", "padding_token", "save_attention_weights", "warm"}
-ANYTHING |= {"training"}  # of `in_mode` whether, of `save_translator` plain values
+ANYTHING = {"self", "bias", "is_train", "keep", "padding_token", "save_attention_weights", "scaled"}
+ANYTHING |= {"warm", "training"}  # of `in_mode` whether, of `save_translator` plain values
 OTHER_ERRORS = {
     **dict.fromkeys(("Accumulator.__getitem__", "Vocab.to_tokens"), (IndexError,)),
     **dict.fromkeys(("load_data_nmt", "load_training", "load_translator"), (OSError,)),
@@ -321,12 +368,18 @@ def make_arguments(name: str) -> dict:
     }
 
 
+def find(name: str):
+    """A function, class or method by its name."""
+    found = d2l
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
 def call(name: str, arguments: dict) -> None:
     """Call a public function, class or method by its name, and use up what it returns."""
-    function = d2l
-    for part in name.split("."):
-        function = getattr(function, part)
-    if "." in name:
+    function = find(name)
+    if "self" in arguments or name == "explorers.Explorer":  # by place
         function(*arguments.values())
         return
     result = function(**arguments)
@@ -347,10 +400,12 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_every_argument_of_every_public_name_is_tried():
-    missing = []
-    for name in sorted(set(d2l.__all__) - PLAIN):
+    missing, names = [], sorted(set(d2l.__all__) - PLAIN)
+    for part in ("explorers", "exercises"):
+        names += [f"{part}.{name}" for name in getattr(d2l, part).__all__]
+    for name in names:
         known = CALLS.get(name, {})
-        parameters = inspect.signature(getattr(d2l, name)).parameters.values()
+        parameters = inspect.signature(find(name)).parameters.values()
         named = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
         missing += [f"{name}({p})" for p in named if p not in known and p not in ANYTHING]
     assert missing == []
@@ -380,7 +435,7 @@ def find_fault(error: Exception) -> str | None:
 def test_an_odd_argument_gives_a_result_or_one_clear_error_of_ours(name, parameter):
     faults = {}
     for said, odd in ODD.items():
-        if callable(odd) and parameter == "loss":
+        if callable(odd) and parameter in ("loss", "draw"):
             continue  # what a reader's own function raises is the reader's
         arguments = make_arguments(name) | {parameter: odd}
         try:

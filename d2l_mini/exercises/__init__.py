@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
+from d2l_mini.checks import in_line
 from d2l_mini.exercises import record
 from d2l_mini.exercises.base import SYMBOLS, Exercise
 
@@ -38,7 +39,7 @@ def exercise(number: str) -> Exercise:
     """
     known = exercises()
     if str(number) not in known:
-        raise ValueError(f"there is no exercise {number!r}; there are {', '.join(known)}")
+        raise ValueError(f"there is no exercise {in_line(number)}; there are {', '.join(known)}")
     return known[str(number)]
 
 

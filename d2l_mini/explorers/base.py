@@ -13,6 +13,7 @@ from unicodedata import east_asian_width
 import ipywidgets as widgets
 from matplotlib.axes import Axes
 
+from d2l_mini.checks import check_kind, in_line
 from d2l_mini.figures import Picture
 
 __all__ = ["Explorer", "label_cells", "panels"]
@@ -56,6 +57,9 @@ class Explorer(widgets.VBox):
         /,
         **controls: widgets.ValueWidget,
     ):
+        if not callable(draw):
+            raise TypeError(f"draw must be a function, but is {in_line(draw)}")
+        check_kind("buttons", {} if buttons is None else buttons, Mapping)
         self.draw = draw
         self.controls = controls
         self.image = widgets.HTML()
@@ -189,5 +193,5 @@ def check_setting(name: str, value: object, allowed: Sequence) -> object:
         if isinstance(allowed, range):
             kind = "an even" if allowed.step == 2 else "a whole"
             choice = f"{kind} number in {allowed[0]} ... {allowed[-1]}"
-        raise ValueError(f"{name} must be {choice}, but is {value!r}")
+        raise ValueError(f"{name} must be {choice}, but is {in_line(value)}")
     return value if isinstance(value, str) else int(value)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from d2l_mini.checks import check_kind, in_line
 from d2l_mini.explorers.base import (
     Explorer,
     captioned,
@@ -25,6 +26,7 @@ from d2l_mini.explorers.base import (
 from d2l_mini.explorers.prediction import read_source
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.training import LEARNING_RATES, Translator, ready_translator
+from d2l_mini.transformer import in_mode
 from d2l_mini.translation import Translation, attention_maps, translate
 
 __all__ = ["draw_attention", "draw_epochs", "explore_attention", "explore_epochs"]
@@ -228,6 +230,7 @@ def explore_attention(translator: Translator | None = None) -> Explorer:
     translator  whose attention is shown; None = `ready_translator()`
     """
     translator = ready_translator() if translator is None else translator
+    check_kind("the translator", translator, Translator)
     read = lru_cache(maxsize=16)(partial(read_sentence, translator))  # a sentence, once
 
     def draw(sentence, kind, layer, head, step, line, word) -> Picture:
@@ -314,13 +317,23 @@ def draw_epochs(
     return draw_course(follow_sentence(translators, sentence), epoch, layer, head)
 
 
+def check_translators(translators: Sequence[Translator]) -> Sequence[Translator]:
+    """Return translators; raise TypeError where they are no list, ValueError where it is empty."""
+    if not isinstance(translators, (list, tuple)):
+        raise TypeError(f"translators must be a list, but are {in_line(translators)}")
+    if not translators:
+        raise ValueError("there are 0 translators, but it takes 1 or more to follow a sentence")
+    for translator in translators:
+        check_kind("the translator", translator, Translator)
+    return translators
+
+
 def follow_sentence(translators: Sequence[Translator], sentence: str) -> Course:
     """Translate a sentence after each epoch, and keep the cross-attention.
 
-    Raises ValueError as `read_sentence`, and where there are no translators.
+    Raises as `read_sentence` and `check_translators`.
     """
-    if not translators:
-        raise ValueError("there are 0 translators, but it takes 1 or more to follow a sentence")
+    translators = check_translators(translators)
     results = [read_sentence(translator, sentence) for translator in translators]
     source, inputs, outputs = results[-1].attention[3:]
     weights = []
@@ -328,9 +341,8 @@ def follow_sentence(translators: Sequence[Translator], sentence: str) -> Course:
         device = next(net.parameters()).device
         enc_X = torch.tensor([src_vocab[source]], device=device)  # (1, source)
         dec_X = torch.tensor([tgt_vocab[inputs]], device=device)  # (1, target)
-        training = net.training
-        weights.append(attention_maps(net.eval(), enc_X, dec_X)[2])
-        net.train(training)
+        with in_mode(net, training=False):
+            weights.append(attention_maps(net, enc_X, dec_X)[2])
     return Course([result.text for result in results], torch.stack(weights), source, outputs)
 
 
@@ -367,6 +379,7 @@ def explore_epochs(translators: Sequence[Translator] | None = None) -> Explorer:
     """
     if translators is None:
         translators = [ready_translator(epoch) for epoch in range(len(LEARNING_RATES) + 1)]
+    translators = check_translators(translators)
     follow = lru_cache(maxsize=16)(partial(follow_sentence, translators))
 
     def draw(sentence, epoch, layer, head) -> Picture:

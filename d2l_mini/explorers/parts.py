@@ -19,7 +19,7 @@ from d2l_mini.attention import (
     merge_heads,
     split_heads,
 )
-from d2l_mini.checks import check_number
+from d2l_mini.checks import check_number, in_line
 from d2l_mini.explorers.base import Explorer, check_setting, label_cells, panels
 from d2l_mini.figures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
@@ -141,10 +141,11 @@ def read_lens(text: str, steps: int, name: str) -> list[int]:
     """Lengths out of what was typed, such as "3, 5"; ValueError says what is wrong."""
     try:
         lens = [int(part) for part in text.replace(",", " ").split()]
-    except (AttributeError, ValueError):
-        raise ValueError(f"{name} must be whole numbers such as 3, 5, but are {text!r}") from None
+    except (AttributeError, TypeError, ValueError):
+        given = in_line(text)
+        raise ValueError(f"{name} must be whole numbers such as 3, 5, but are {given}") from None
     if not lens or min(lens) < 0 or max(lens) > steps:
-        raise ValueError(f"{name} must be numbers in 0 ... {steps}, but are {text!r}")
+        raise ValueError(f"{name} must be numbers in 0 ... {steps}, but are {in_line(text)}")
     return lens
 
 

@@ -175,7 +175,9 @@ def explore_steps(
     translator  None = `ready_translator()`; what it says is kept, so make the view again after
                 more training
     """
-    translator = translator or ready_translator()
+    translator = ready_translator() if translator is None else translator
+    check_kind("the translator", translator, Translator)
+    check_text("the sentence", sentence)
     trace = functools.lru_cache(maxsize=64)(functools.partial(trace_steps, translator))
     num_heads = translator.net.decoder.blks[-1].attention2.num_heads
 
@@ -299,7 +301,9 @@ def explore_beams(
 
     translator  as for `explore_steps`
     """
-    translator = translator or ready_translator()
+    translator = ready_translator() if translator is None else translator
+    check_kind("the translator", translator, Translator)
+    check_text("the sentence", sentence)
     greedy = functools.lru_cache(maxsize=64)(lambda sentence: trace_steps(translator, sentence)[0])
 
     def draw(sentence: str, beam_size: int, length_penalty: float) -> Picture:

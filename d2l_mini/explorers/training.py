@@ -18,9 +18,13 @@ __all__ = ["draw_training", "explore_training"]
 
 
 def draw_training(part: str | None, lr: float, warm: bool) -> Picture:
-    """Train with these settings, if that was never done, and draw how it went."""
-    settings = part or None, lr, warm
-    return draw_runs((settings, train_short(*settings)))
+    """Train with these settings, if that was never done, and draw how it went.
+
+    Raises ValueError as `train_short`; a part without a name is None.
+    """
+    part = None if isinstance(part, str) and not part else part
+    run = train_short(part, lr, warm)
+    return draw_runs(((part, float(lr), warm), run))
 
 
 def draw_runs(now: tuple, before: tuple | None = None) -> Picture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import traceback
 from fractions import Fraction
 from pathlib import Path
@@ -447,3 +448,81 @@ def test_an_odd_argument_gives_a_result_or_one_clear_error_of_ours(name, paramet
         except Exception as error:
             faults[said] = repr(error)
     assert faults == {}
+
+
+REFUSED = {
+    "row 5 lies outside 0 ... 1, the batch": lambda: make_state().select(torch.tensor([0, 5])),
+    "row -1 lies outside 0 ... 1, the batch": lambda: make_state().reorder(torch.tensor([-1])),
+    "rows must be (rows,), whole numbers, but have shape (2,) and type torch.bool": (
+        lambda: make_state().select(torch.tensor([True, False]))
+    ),
+    "X has 1 sentences, but the state is that of 2": (
+        lambda: d2l.DecoderBlock(8, 16, 2)(X()[:1], make_state())
+    ),
+    "state is one of 2 blocks, but here are 1": (
+        lambda: make_net().decoder(ids(), [make_state(), make_state()])
+    ),
+    "state must be what init_state returns, but holds a list": (
+        lambda: make_net().decoder(ids(), [[]])
+    ),
+    "batch is -1; it must be 0 or more": lambda: d2l.causal_lens(-1, 2, 0, CPU),
+    "a number of steps is -2; it must be 0 or more": lambda: d2l.causal_lens(1, -2, 0, CPU),
+    "offset is -1; it must be 0 or more": lambda: d2l.causal_lens(1, 2, -1, CPU),
+    "device is 'foo'; there is none of this name here": lambda: d2l.causal_lens(1, 2, 0, "foo"),
+    "valid_len is -1 to 2, outside 0 ... 3, the steps": (
+        lambda: d2l.trim_padding(ids(), torch.tensor([2, -1]))
+    ),
+    "valid_len is 2 to 4, outside 0 ... 3, the steps": (
+        lambda: d2l.trim_padding(ids(), torch.tensor([4, 2]))
+    ),
+    "the valid lengths are on the meta device, which holds no numbers": (
+        lambda: d2l.trim_padding(ids(), lens().to("meta"))
+    ),
+    "X must be where the layer's weights are, on cpu, but are on meta": (
+        lambda: d2l.PositionWiseFFN(8, 16)(X().to("meta"))
+    ),
+    "token ids must be where the net is, on cpu, but are on meta": (
+        lambda: make_net().encoder(ids().to("meta"))
+    ),
+    "log_probs must be (batch, beams, vocab) for (2, 2) beams, but have shape (2, 3, 6)": (
+        lambda: d2l.beam_step(make_beams(), torch.zeros(2, 3, 6), 3, 0.75)
+    ),
+    "eos is 6; it must lie in 0 ... 5": (
+        lambda: d2l.beam_step(make_beams(), torch.zeros(2, 2, 6), 6, 0.75)
+    ),
+    "tgt_vocab lacks <bos>: give it as one of its reserved_tokens": (
+        lambda: d2l.train_step(**make_step() | {"tgt_vocab": d2l.Vocab(["go"])}, device=CPU)
+    ),
+    "fmts holds 'purple?', which is no format of a line": lambda: d2l.Animator(fmts=["purple?"]),
+    "xlim must be (from, to), but is 5": lambda: d2l.Animator(xlim=5),
+    "cmap is 'Rot'; it must be a colour map, such as 'Reds'": (
+        lambda: d2l.show_heatmaps(weights(), "x", "y", cmap="Rot")
+    ),
+    "figsize must be (width, height) in inches, but is 5": (
+        lambda: d2l.show_bars([[1, 2]], "x", "y", figsize=5)
+    ),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_is_refused_is_named_with_its_numbers(said):
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        REFUSED[said]()
+
+
+def test_a_fraction_is_a_number():
+    assert d2l.DotProductAttention(Fraction(1, 2)).dropout.p == 0.5
+    assert d2l.sequence_mask(X(), lens(), Fraction(1, 2))[1, 2].tolist() == [0.5] * 8
+    assert d2l.sequence_mask(ids(), lens(), Fraction(4))[1, 2] == 4
+
+
+def test_a_batch_of_more_rows_than_there_are_is_all_of_them():
+    [[batch]] = d2l.load_array([torch.zeros(3)], 10**30)
+    assert len(batch) == 3
+
+
+def test_an_end_of_an_axis_and_an_array_of_sizes_are_taken():
+    animator = d2l.Animator(xlim=(0, None), ylim=np.array([1.0, 2.0]), figsize=np.array([4, 3]))
+    assert animator.axes[0].get_xlim()[0] == 0
+    assert animator.axes[0].get_ylim() == (1, 2)
+    assert animator.fig.get_size_inches().tolist() == [4, 3]

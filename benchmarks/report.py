@@ -167,7 +167,7 @@ def draw(results: dict):
     """Every speed beside this package's, and attention against the number of steps."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    from d2l_mini.figures import COLORS, MARKS, STROKES, Picture
+    from d2l_mini.pictures import COLORS, MARKS, STROKES, Picture
 
     cases = [case for outcome in results.values() for case in outcome.get("cases", ())]
     lines = [case for case in cases if case["point"] is None and comparable(case)]

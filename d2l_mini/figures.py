@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import math
-import warnings
-from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
 from itertools import cycle
 from numbers import Integral, Real
 
@@ -20,21 +13,19 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection, LineCollection
 from matplotlib.colors import Colormap
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
-from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import FancyBboxPatch
-from matplotlib.scale import get_scale_names
-from matplotlib.text import Text
-from matplotlib.textpath import text_to_path
-from PIL import Image  # matplotlib's own dependency
 
-from d2l_mini.checks import (
-    as_plain,
-    check_choice,
-    check_number,
-    check_text,
-    in_line,
+from d2l_mini.checks import as_plain, check_number, in_line
+from d2l_mini.pictures import (
+    COLORS,
+    LONGEST,
+    MARKS,
+    STROKES,
+    Picture,
+    check_scale,
+    room_beyond,
+    room_for,
+    word_width,
 )
 
 __all__ = [
@@ -50,200 +41,7 @@ __all__ = [
     "show_transformer",
 ]
 
-# Okabe and Ito's colours, told apart with any kind of colour vision; the strokes and marks say the
-# same without colour.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STROKES = ("-", "--", "-.", ":")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
-
-# Where the usual font lacks a letter, the first of these that has it; Linux, Windows, macOS.
-FONTS = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
-    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback"),
-    *("Microsoft YaHei", "SimHei", "SimSun", "Yu Gothic", "Malgun Gothic"),
-    *("PingFang SC", "Hiragino Sans GB", "Heiti TC", "Apple SD Gothic Neo", "Arial Unicode MS"),
-)
-
 SLACK = 1e-4  # that rounding may put a number outside its range
-LONGEST = 1.6  # inches that a word takes at most, about 24 letters
-
-
-class Picture(Figure):
-    """A matplotlib figure that shows itself as the last line of a cell, sharp on any screen.
-
-    `figsize` is its width and height, in inches; where it is None, `default` is. `description` says
-    in words what it shows, and stands in for it where there is none; at its end stand the words
-    that `fit` cut.
-    """
-
-    def __init__(self, figsize=None, default=None, *, description: str = "", **kwargs):
-        size = default if figsize is None else figsize
-        size = None if size is None else check_figsize(size)
-        super().__init__(size, **{"layout": "constrained", **kwargs})
-        self.cut: dict[str, None] = {}  # a set in order
-        self.description = description
-
-    @property
-    def description(self) -> str:
-        """What the picture shows, in words."""
-        whole = ", ".join(word for word in self.cut if word not in self._said)
-        return f"{self._said}; in full: {whole}" if whole else self._said
-
-    @description.setter
-    def description(self, said: str) -> None:
-        check_text("description", said)
-        self._said = drawable(said)
-
-    def fit(self, words: Sequence[str], inches: float = LONGEST, size: str = "medium") -> list[str]:
-        """The words as they can be drawn: one that would be wider ends in "…"."""
-        words = [*map(drawable, words)]
-        short = [_shorten(word, inches, size) for word in words]
-        self.cut |= {word: None for word, drawn in zip(words, short, strict=True) if word != drawn}
-        return short
-
-    def draw(self, renderer) -> None:
-        """Draw; a formula that matplotlib cannot read stands as typed, any letter in some font."""
-        for text in self.findobj(Text):
-            words = drawable(text.get_text())
-            text.set_text(words)
-            if "$" in words and not _is_formula(words):
-                text.set_parse_math(False)
-            if not words.isascii():
-                text.set_fontfamily(list(_find_fonts(words, tuple(text.get_fontfamily()))))
-        with _boxes_allowed():
-            super().draw(renderer)
-
-    def png(self, sharpness: float = 2) -> bytes:
-        """Return the picture as a PNG file, with this many dots for one of a plain screen."""
-        file = io.BytesIO()
-        fast = {"compress_level": 3}  # a tenth larger, and a third faster to write
-        self.savefig(file, format="png", dpi=96 * sharpness, pil_kwargs=fast)
-        return file.getvalue()
-
-    def html(self, png: bytes) -> str:
-        """An image file of the picture as an element of a page, with its words."""
-        words = html.escape(self.description)
-        width, height = self.screen_size
-        return (  # decoded before it is shown: no flicker
-            f'<img alt="{words}" width="{width}" height="{height}" decoding="sync" '
-            'style="max-width: 100%; height: auto" '
-            f'src="data:image/png;base64,{base64.b64encode(png).decode()}">'
-        )
-
-    @property
-    def screen_size(self) -> tuple[int, int]:
-        """Width and height in dots of a plain screen."""
-        width, height = (round(96 * inches) for inches in self.get_size_inches())
-        return width, height
-
-    def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict, dict]:
-        """What Jupyter shows and keeps: twice the dots of a plain screen, at the plain size.
-
-        With a palette of 256 colours the notebook's file is a third as large, and no one sees it.
-        JupyterLab shows the HTML, for of a PNG alone it leaves out the words.
-        """
-        width, height = self.screen_size
-        image = Image.open(io.BytesIO(self.png())).convert("RGB")
-        file = io.BytesIO()
-        image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG")
-        png, words = file.getvalue(), self.description
-        return (
-            {"text/html": self.html(png), "image/png": png, "text/plain": words or repr(self)},
-            {"image/png": {"width": width, "height": height, "alt": words}},
-        )
-
-
-def check_figsize(figsize: Sequence[float]) -> tuple[float, float]:
-    """Return width and height in inches; ValueError where they are not two numbers from 0.1."""
-    match as_plain("figsize", figsize):
-        case (width, height):
-            return tuple(check_number("a side", side, 0.1, 1000) for side in (width, height))
-    raise ValueError(f"figsize must be (width, height) in inches, but is {in_line(figsize)}")
-
-
-@cache
-def _letters_of(family: str) -> frozenset[str]:
-    """The letters of a font; none where this machine does not have it."""
-    try:
-        path = findfont(FontProperties(family=[family]), fallback_to_default=False)
-    except ValueError:
-        return frozenset()
-    return frozenset(map(chr, get_font(path).get_charmap()))
-
-
-@cache
-def _find_fonts(words: str, families: tuple[str, ...]) -> tuple[str, ...]:
-    """The families, and those of `FONTS` that have letters which these lack."""
-    missing = set(words).difference("\n", *map(_letters_of, families))
-    for family in FONTS:
-        if missing & _letters_of(family):
-            families += (family,)
-            missing -= _letters_of(family)
-    if missing:
-        _warn_of_boxes()
-    return families
-
-
-@cache
-def _warn_of_boxes() -> None:
-    """Say, once, that a picture has boxes in it."""
-    warnings.warn(
-        "no font on this machine has all letters of a picture: boxes stand for the others. "
-        "A free font with Chinese, Japanese and Korean letters is Noto Sans CJK.",
-        stacklevel=2,
-    )
-
-
-@contextmanager
-def _boxes_allowed():
-    """Without matplotlib's warning for each letter that no font has: `_warn_of_boxes` says it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
-        yield
-
-
-def drawable(words: str) -> str:
-    """Words with a sign in place of each half character (a lone surrogate), which no font has."""
-    return words.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _width(word: str, size: str = "medium") -> float:
-    """How wide a word is when it is drawn, in inches."""
-    word = drawable(word)
-    font = FontProperties(family=list(_find_fonts(word, ("sans-serif",))), size=size)
-    with _boxes_allowed():
-        return max(
-            text_to_path.get_text_width_height_descent(line, font, False)[0] / 72
-            for line in word.split("\n")
-        )
-
-
-def _shorten(word: str, inches: float, size: str) -> str:
-    """The word, or as much of it as fits and "…"."""
-    if _width(word, size) <= inches:
-        return word
-    most = bisect(range(1, len(word)), inches, key=lambda n: _width(f"{word[:n]}…", size))
-    return f"{word[:most]}…"
-
-
-def _room(words: Iterable[str] | None, size: str = "medium") -> float:
-    """What the widest of these words takes once it is cut to fit, in inches."""
-    return max((min(_width(word, size), LONGEST) for word in words or ()), default=0)
-
-
-def _beyond(words: Iterable[str] | None) -> float:
-    """What the widest word takes beyond what a panel can spare, in inches."""
-    return max(0, _room(words) - 0.8)
-
-
-@cache
-def _is_formula(words: str) -> bool:
-    """Whether matplotlib can read what stands between dollars."""
-    try:
-        MathTextParser("path").parse(words)
-    except ValueError:
-        return False
-    return True
 
 
 def show_heatmaps(
@@ -285,7 +83,7 @@ def show_heatmaps(
     low, high = min(0.0, float(finite.min())), float(finite.max())
     picture = Picture(
         figsize,
-        (2.5 * columns + 0.5 + _beyond(yticks), 2.5 * rows + _beyond(xticks)),
+        (2.5 * columns + 0.5 + room_beyond(yticks), 2.5 * rows + room_beyond(xticks)),
         layout="compressed",  # made for panels that keep their shape
         description=f"{rows} by {columns} heat maps of {queries} {ylabel} by {keys} {xlabel}, "
         f"values from {float(finite.min()):.2f} to {high:.2f}" + _say_gaps(matrices),
@@ -339,7 +137,7 @@ def _write_titles(grid: np.ndarray, titles: list[str] | None) -> None:
         return
     for axes, title in zip(grid.flat, cycle(titles), strict=False):
         axes.set_title(title, parse_math=False)
-    picture, wide = grid[0, 0].figure, [_width(title, "large") for title in titles]
+    picture, wide = grid[0, 0].figure, [word_width(title, "large") for title in titles]
     if len(titles) * max(wide) < 0.5 * picture.get_figwidth():
         return
     picture.draw_without_rendering()  # lays it out
@@ -412,21 +210,6 @@ def show_curves(
     return picture
 
 
-def check_scale(name: str, scale: str) -> None:
-    """Raise ValueError where an axis has no such scale."""
-    check_choice(name, scale, get_scale_names())
-
-
-def check_strokes(name: str, fmts: Iterable[str]) -> None:
-    """Raise ValueError where matplotlib cannot read the format of a line, such as "r--"."""
-    axes = Figure().subplots()
-    for fmt in fmts:
-        try:
-            axes.plot([], [], fmt)
-        except ValueError:
-            raise ValueError(f"{name} holds {in_line(fmt)}, which is no format of a line") from None
-
-
 def _check_positive(name: str, numbers: torch.Tensor, scale: str) -> None:
     """Raise ValueError where a number has no place on a logarithmic axis."""
     if scale == "log" and numbers.min() <= 0:
@@ -464,7 +247,7 @@ def show_bars(
     panels, bars = heights.shape
     titles = _read_labels("titles", titles, panels)
     xticks = _read_labels("xticks", xticks, bars)
-    picture = Picture(figsize, (2.5 * panels + 0.5, 2.2 + _beyond(xticks)))
+    picture = Picture(figsize, (2.5 * panels + 0.5, 2.2 + room_beyond(xticks)))
     said = []
     grid = picture.subplots(1, panels, sharex=True, sharey=True, squeeze=False)
     for i, axes in enumerate(grid[0]):
@@ -506,9 +289,9 @@ def show_clocks(
     rows, columns, _ = hands.shape
     xticks = _read_labels("xticks", xticks, columns) or [str(j) for j in range(columns)]
     yticks = _read_labels("yticks", yticks, rows) or [str(i) for i in range(rows)]
-    upright = _room(xticks) > 0.7
-    wide = 0.75 * columns + 1 + _beyond(yticks)
-    high = 0.75 * rows + 0.6 + upright * (_room(xticks) + 0.2)
+    upright = room_for(xticks) > 0.7
+    wide = 0.75 * columns + 1 + room_beyond(yticks)
+    high = 0.75 * rows + 0.6 + upright * (room_for(xticks) + 0.2)
     picture = Picture(figsize, (wide, high))
     axes = picture.subplots()
     centres = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).flip(1)
@@ -717,7 +500,7 @@ def show_beam_tree(
     """
     check_beam_tree(steps, best)
     widest = max(map(len, steps))
-    column = max(1, _room((token for step in steps for _, token, _ in step), "small") + 0.25)
+    column = max(1, room_for((token for step in steps for _, token, _ in step), "small") + 0.25)
     picture = Picture(figsize, (column * len(steps) + 0.8, 0.5 * widest + 0.7), layout="none")
     draw_beam_tree(picture.add_axes((0.01, 0, 0.98, 1)), steps, best)
     picture.description = (
@@ -758,7 +541,7 @@ def draw_beam_tree(axes: Axes, steps: Tree, best: int = 0) -> None:
         starts, ends, before, numbers = ends, [], numbers, []
         for row, (parent, token, log_prob) in enumerate(step):
             [token] = axes.figure.fit([token], inches - 0.22, "small")
-            place, half = (column, row), (max(_width(token, "small"), 0.26) + 0.12) / 2 / inches
+            place, half = (column, row), (max(word_width(token, "small"), 0.26) + 0.12) / 2 / inches
             name = "won" if place in won else "kept" if place in kept else "dropped"
             ends.append((column + half, row))
             numbers.append(f"{math.exp(log_prob):.2f}")
@@ -837,15 +620,17 @@ def show_attention(
     names = names or [f"layer {i + 1}" for i in range(max(layers.values()))]
     columns = _read_labels("columns", columns, numbers[0])
     columns = columns or [f"head {j + 1}" for j in range(numbers[0])]
-    left = 0.6 + max(_room(queries, "small") for _, queries, _ in read.values())
-    step = max(0.12 + cell * max(len(keys) for _, _, keys in read.values()), 0.1 + _room(columns))
+    left = 0.6 + max(room_for(queries, "small") for _, queries, _ in read.values())
+    step = max(
+        0.12 + cell * max(len(keys) for _, _, keys in read.values()), 0.1 + room_for(columns)
+    )
     tall = {
-        title: max(0.1 + cell * len(queries), 0.05 + _room(names))
+        title: max(0.1 + cell * len(queries), 0.05 + room_for(names))
         for title, (_, queries, _) in read.items()
     }
-    below = {title: _room(keys, "small") for title, (_, _, keys) in read.items()}
+    below = {title: room_for(keys, "small") for title, (_, _, keys) in read.items()}
     width = left + step * len(columns) + 0.7
-    width = max(width, min(8, 0.3 + 1.15 * max(map(_width, read))))  # the titles are bold
+    width = max(width, min(8, 0.3 + 1.15 * max(map(word_width, read))))  # the titles are bold
     height = sum(0.6 + tall[title] * layers[title] + below[title] for title in read)
     picture = Picture((width, height), layout="none")
     columns, names = picture.fit(columns), picture.fit(names)
@@ -935,7 +720,7 @@ def show_links(
         [_read_labels(name, line, m.shape[i]) for line, m in zip(lines, matrices, strict=True)]
         for i, (name, lines) in enumerate((("queries", queries), ("keys", keys)))
     )
-    wide = max(sum(_room([word]) + 0.15 for word in line) for line in (*queries, *keys))
+    wide = max(sum(room_for([word]) + 0.15 for word in line) for line in (*queries, *keys))
     picture = Picture(figsize, (max(7, wide + 0.15), 1.3 * len(matrices)), layout="none")
     width, height = picture.get_size_inches()
     high, said = 1 / len(matrices), []
@@ -968,9 +753,9 @@ def _write_line(axes, words: Sequence[str], y: float, va: str) -> list[float]:
     """Write words in a line with gaps alike, and return where the middle of each is, in inches."""
     width = axes.figure.get_figwidth()
     most = 0.95 * width  # for all words
-    fits = sum(_room([word]) for word in words) <= most
+    fits = sum(room_for([word]) for word in words) <= most
     words = axes.figure.fit(words, LONGEST if fits else most / len(words))
-    wide = [_width(word) for word in words]
+    wide = [word_width(word) for word in words]
     gap = (width - sum(wide)) / (len(words) + 1)
     middles = [gap * (i + 1) + sum(wide[:i]) + wide[i] / 2 for i in range(len(words))]
     for x, word in zip(middles, words, strict=True):

@@ -110,7 +110,7 @@ class Animator:
         ncols: int = 1,
         figsize: tuple[float, float] = (3.5, 2.5),
     ):
-        from d2l_mini.figures import Picture, check_figsize, check_scale, check_strokes
+        from d2l_mini.pictures import Picture, check_figsize, check_scale, check_strokes
 
         nrows, ncols = check_count("nrows", nrows, 1, 100), check_count("ncols", ncols, 1, 100)
         width, height = check_figsize(figsize)

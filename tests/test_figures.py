@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
 import d2l_mini as d2l
-from d2l_mini import figures
+from d2l_mini import figures, pictures
 
 
 def panels(picture: Figure) -> list:
@@ -578,7 +578,7 @@ def test_a_residual_connection_of_the_map_goes_around_its_sublayer(model_map):
 
 def test_what_the_encoder_of_the_map_returns_goes_to_the_cross_attention(model_map):
     axes, boxes = model_map
-    orange = figures.COLORS[1]
+    orange = pictures.COLORS[1]
     [line] = [line for line in axes.lines if line.get_color() == orange and len(line.get_xdata())]
     top, cross = boxes["encoder", "addnorm2"], boxes["decoder", "attention2"]
     start = (line.get_xdata()[0], line.get_ydata()[0])
@@ -596,7 +596,7 @@ def test_the_legend_of_the_map_tells_its_lines_apart(model_map):
         "residual connection",
         "what the encoder returns",
     ]
-    assert looks == [("--", figures.COLORS[2]), ("-", figures.COLORS[1])]
+    assert looks == [("--", pictures.COLORS[2]), ("-", pictures.COLORS[1])]
 
 
 def test_a_half_of_one_part_can_be_drawn():
@@ -994,9 +994,9 @@ def other_fonts(monkeypatch):
     """Forget which fonts there are, before and after; set those to look in."""
 
     def choose(*names):
-        monkeypatch.setattr(figures, "FONTS", names)
-        figures._find_fonts.cache_clear()
-        figures._warn_of_boxes.cache_clear()
+        monkeypatch.setattr(pictures, "FONTS", names)
+        pictures._find_fonts.cache_clear()
+        pictures._warn_of_boxes.cache_clear()
 
     yield choose
     choose()

@@ -14,7 +14,7 @@ import ipywidgets as widgets
 from matplotlib.axes import Axes
 
 from d2l_mini.checks import check_kind, in_line
-from d2l_mini.figures import Picture
+from d2l_mini.pictures import Picture
 
 __all__ = ["Explorer", "label_cells", "panels"]
 

@@ -24,7 +24,7 @@ from d2l_mini.explorers.base import (
     write_words,
 )
 from d2l_mini.explorers.prediction import read_source
-from d2l_mini.figures import COLORS, Picture
+from d2l_mini.pictures import COLORS, Picture
 from d2l_mini.training import LEARNING_RATES, Translator, ready_translator
 from d2l_mini.transformer import in_mode
 from d2l_mini.translation import Translation, attention_maps, translate

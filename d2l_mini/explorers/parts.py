@@ -21,7 +21,7 @@ from d2l_mini.attention import (
 )
 from d2l_mini.checks import check_number, in_line
 from d2l_mini.explorers.base import Explorer, check_setting, label_cells, panels
-from d2l_mini.figures import COLORS, Picture
+from d2l_mini.pictures import COLORS, Picture
 from d2l_mini.transformer import causal_lens
 
 __all__ = [

@@ -15,7 +15,8 @@ from d2l_mini.attention import keep_attention_weights
 from d2l_mini.checks import check_kind, check_number, check_text
 from d2l_mini.data import build_array_nmt, preprocess_nmt
 from d2l_mini.explorers.base import Explorer, check_setting, shorten, write_words
-from d2l_mini.figures import COLORS, Picture, Tree, draw_beam_tree, trace_back
+from d2l_mini.figures import Tree, draw_beam_tree, trace_back
+from d2l_mini.pictures import COLORS, Picture
 from d2l_mini.training import Translator, ready_translator
 from d2l_mini.transformer import in_mode
 from d2l_mini.translation import Beams, Translation, beam_steps, next_log_probs, translate

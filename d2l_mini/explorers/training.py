@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from d2l_mini.ablation import PARTS, SHORT_EPOCHS, ShortRun, train_short
 from d2l_mini.explorers.base import Explorer, panels
-from d2l_mini.figures import COLORS, Picture
+from d2l_mini.pictures import COLORS, Picture
 
 __all__ = ["draw_training", "explore_training"]
 

@@ -126,7 +126,7 @@ def attention_mask(shape: torch.Size, valid_lens: Tensor, device: torch.device) 
             f"scores must be (batch, [heads,] queries, keys), but have shape {in_line(shape)}"
         )
     batch, queries, keys = shape[0], shape[-2], shape[-1]
-    steps = count_to(keys, device)
+    steps = count_to(keys, device)  # 0, 1, 2, ...
     valid_lens = whole_lens(valid_lens, keys, steps.device)
     if valid_lens.shape not in ((batch,), (batch, queries)):
         raise ValueError(

@@ -223,7 +223,8 @@ def causal_lens(batch: int, steps: int, offset: int, device: torch.device) -> Te
     Raises ValueError if a number is negative, TypeError if one is not whole.
     """
     batch, offset = check_count("batch", batch, 0), check_count("offset", offset, 0)
-    return (count_to(steps, device) + offset + 1).expand(batch, steps)
+    lens = count_to(steps, device) + offset + 1  # 1, 2, 3, ... after no step
+    return lens.expand(batch, steps)
 
 
 class DecoderBlock(nn.Module):

@@ -98,6 +98,10 @@ def leave_out(net: EncoderDecoder, part: str | None) -> None:
     if not found:
         raise ValueError(f"{part} cannot be left out: the net has no {old.__name__} of d2l_mini")
     for module in found:
+        if type(module) not in (old, new):
+            own = type(module).__name__
+            raise ValueError(f"{part} cannot be left out of {own}, which is not d2l_mini's")
+    for module in found:
         module.__class__ = new
 
 
@@ -146,7 +150,7 @@ def train_short(
     part   what is left out, one of PARTS; None = nothing
     lr     the largest learning rate, from which it falls evenly to 0 at the last step
     warm   whether it rises to it evenly, in the first 80 of its 162 steps
-    watch  is called after each epoch with the losses so far
+    watch  is called after each epoch of a run that is not known yet, with the losses so far
 
     The random numbers of the notebook stay as they are. Raises ValueError for another part or a
     learning rate outside 0 ... 1, FloatingPointError if the gradient is not finite.
@@ -159,7 +163,8 @@ def train_short(
     settings = part, lr, bool(warm), check_count("seed", seed, 0)
     if settings not in _known:
         _known[settings] = _train_short(*settings, watch)
-    return _known[settings]
+    run = _known[settings]
+    return run._replace(loss=[*run.loss])  # what a caller does with it changes nothing
 
 
 _known: dict[tuple, ShortRun] = {}

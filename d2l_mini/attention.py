@@ -102,7 +102,8 @@ def whole_lens(lens: Tensor, longest: int, device: torch.device) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:  # a ragged list, or one of other things
         given = in_line(lens)
         raise TypeError(f"valid lengths are whole numbers, but were given as {given}") from error
-    check_whole(lens, "valid lengths")
+    if lens.numel() > 0:  # an empty list is a tensor of floats
+        check_whole(lens, "valid lengths")
     lens = lens.long()  # unsigned types lack half of the operations
     wrong = find_outside(lens, longest)
     if wrong is not None:
@@ -280,8 +281,10 @@ class DotProductAttention(Attention):
         self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
     ) -> Tensor:
         """As `Attention.forward`."""
-        dropout = self.dropout.p if self.training else 0.0
-        if self.will_keep_weights or (dropout and queries.device.type == "cpu"):
+        # PyTorch's kernel does not know a score or a dropout of a reader's own.
+        fits = type(self).score is DotProductAttention.score and type(self.dropout) is nn.Dropout
+        dropout = self.dropout.p if fits and self.dropout.training else 0.0
+        if not fits or self.will_keep_weights or (dropout and queries.device.type == "cpu"):
             return super().forward(queries, keys, values, valid_lens)
         self.attention_weights = None
         return fused_attention(queries, keys, values, valid_lens, dropout)
@@ -335,7 +338,8 @@ def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
         raise ValueError(
             f"{name} must be (..., {weight.shape[-1]}), but they have shape {tuple(X.shape)}"
         )
-    if X.dtype != weight.dtype and not torch.is_autocast_enabled(X.device.type):
+    double = torch.float64 in (X.dtype, weight.dtype)  # which autocast leaves alone
+    if X.dtype != weight.dtype and (double or not torch.is_autocast_enabled(X.device.type)):
         raise TypeError(
             f"{name} must have the type of the layer's weights, {weight.dtype}, but have {X.dtype}"
         )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_mini.attention import MultiHeadAttention, check_width
+from d2l_mini.attention import MultiHeadAttention, check_width, whole_lens
 from d2l_mini.checks import (
     check_count,
     check_floats,
@@ -124,6 +124,22 @@ class AddNorm(nn.Module):
             shapes = f"{tuple(X.shape)} and {tuple(Y.shape)}"
             raise ValueError(f"X and Y must have one shape, but have {shapes}")
         return self.ln(X + self.dropout(Y))
+
+
+def encoder_lens(valid_lens: Tensor | None, X: Tensor) -> Tensor | None:
+    """Lengths (batch,) of the source as a tensor where X (batch, steps, ...) is; None stays None.
+
+    Raises ValueError where there is not one a sentence: a mask of 0 and 1 would be taken for them.
+    """
+    if valid_lens is None:
+        return None
+    check_tensor(X, "X")
+    lens = whole_lens(valid_lens, X.shape[1], X.device)
+    if lens.shape != X.shape[:1]:
+        raise ValueError(
+            f"valid_lens must be (batch,) = ({len(X)},), but it has shape {tuple(lens.shape)}"
+        )
+    return lens
 
 
 class EncoderBlock(nn.Module):
@@ -248,6 +264,7 @@ class DecoderBlock(nn.Module):
 
     def init_state(self, enc_outputs: Tensor, enc_valid_lens: Tensor | None = None) -> DecoderState:
         """enc_outputs (batch, source steps, hiddens), enc_valid_lens (batch,) -> a first state."""
+        enc_valid_lens = encoder_lens(enc_valid_lens, enc_outputs)
         enc_keys, enc_values = self.attention2.project(enc_outputs, enc_outputs)
         none_yet = torch.empty_like(enc_keys[:, :, :0])
         return DecoderState(enc_keys, enc_values, enc_valid_lens, none_yet, none_yet)
@@ -389,6 +406,7 @@ class TransformerEncoder(Encoder):
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         """Token ids X (batch, steps), valid_lens (batch,) -> (batch, steps, hiddens)."""
         check_ids(X, self.embedding)
+        valid_lens = encoder_lens(valid_lens, X)
         X = self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens))
         for blk in self.blks:
             X = blk(X, valid_lens)

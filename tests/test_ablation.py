@@ -168,8 +168,12 @@ def test_the_same_settings_give_the_same_run_and_leave_the_notebook_as_it_was(fo
 def test_what_is_known_is_not_trained_again(forgetful):
     seen = []
     run = ablation.train_short(watch=lambda losses: seen.append(len(losses)))
-    assert ablation.train_short(watch=lambda losses: seen.append(len(losses))) is run
+    again = ablation.train_short(watch=lambda losses: seen.append(len(losses)))
+    assert again.translator is run.translator
     assert seen == [1, 2]
+    again.loss.clear()
+    assert ablation.train_short().loss == run.loss
+    assert len(run.loss) == 2
     assert ablation.train_short(seed=1).loss != run.loss
 
 
@@ -236,3 +240,17 @@ def test_the_lessons_of_the_notebook_hold_with_another_seed():
     assert ablation.train_short(warm=False, seed=1).seen > 0.7
     assert ablation.train_short(lr=0.02, seed=1).seen > 0.4
     assert ablation.train_short(lr=0.02, warm=False, seed=1).seen < 0.2
+
+
+def test_no_part_of_a_reader_s_own_is_thrown_away():
+    class Own(d2l.MultiHeadAttention):
+        pass
+
+    net = make_net()
+    net.decoder.blks[-1].attention1 = Own(8, 2)
+    with pytest.raises(ValueError, match="causal mask cannot be left out of Own, which is not"):
+        d2l.leave_out(net, "causal mask")
+    kinds = {type(blk.attention1) for blk in net.decoder.blks}
+    assert kinds <= {Own, d2l.MultiHeadAttention}
+    d2l.leave_out(net, "scaling")
+    d2l.leave_out(net, "scaling")  # twice is once

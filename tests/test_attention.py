@@ -591,3 +591,49 @@ def test_a_value_that_the_type_cannot_hold_is_refused(value, dtype):
 def test_merge_heads_wants_heads():
     with pytest.raises(ValueError, match=r"\(2, 3, 8\)"):
         d2l.merge_heads(torch.zeros(2, 3, 8))
+
+
+# A reader's own parts ---------------------------------------------------------------------------
+
+
+class Negated(d2l.DotProductAttention):
+    """Looks most at what is least alike."""
+
+    def score(self, queries, keys):
+        return -super().score(queries, keys)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_score_of_a_reader_s_own_is_used_in_every_mode(keep, training):
+    attention, (queries, keys, values) = Negated().train(training), make_qkv()
+    attention.keep_weights = keep
+    expected = d2l.DotProductAttention()(-queries, keys, values)
+    torch.testing.assert_close(attention(queries, keys, values), expected)
+
+
+def test_a_dropout_that_stays_on_drops_with_kept_weights_and_without():
+    """As for Monte Carlo dropout: the mode that counts is the dropout's own."""
+    attention, qkv = d2l.DotProductAttention(0.5).eval(), make_qkv()
+    attention.dropout.train()
+    for attention.keep_weights in (True, False):
+        outputs = [attention(*qkv) for _ in range(9)]
+        assert len({output.sum().item() for output in outputs}) > 1
+
+
+def test_another_module_may_stand_in_the_dropout_s_place():
+    attention, qkv = d2l.DotProductAttention(0.5).train(), make_qkv()
+    attention.dropout = torch.nn.Identity()
+    expected = d2l.DotProductAttention()(*qkv)
+    torch.testing.assert_close(attention(*qkv), expected)
+
+
+def test_no_length_is_a_list_of_lengths_too():
+    assert d2l.masked_softmax(torch.zeros(0, 1, 4), []).shape == (0, 1, 4)
+
+
+def test_autocast_takes_no_float64_for_float32():
+    X = torch.zeros(1, 2, 8, dtype=torch.float64)
+    message = "keys must have the type of the layer's weights"
+    with torch.autocast("cpu"), pytest.raises(TypeError, match=message):
+        d2l.MultiHeadAttention(8, 2)(X, X, X)

@@ -6,6 +6,8 @@ import inspect
 import subprocess
 import sys
 import time
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -160,6 +162,109 @@ def test_a_right_answer_of_another_type_or_copy_passes(item):
 @pytest.mark.parametrize("item", FUNCTIONS, ids=name)
 def test_a_value_for_a_function_is_explained(item):
     assert "Hand in the function itself" in item.check(3).words
+
+
+def full_batches_forgotten(lengths, batch_size):
+    whole = len(lengths) // batch_size
+    cells = sum(
+        batch_size * int(lengths[i * batch_size : (i + 1) * batch_size].max()) for i in range(whole)
+    )
+    rest = lengths[-(len(lengths) % batch_size) :]
+    return 1 - int(lengths.sum()) / (cells + len(rest) * int(rest.max()))
+
+
+def blocks_by(highest_of, shrink_of):
+    def attend(query, keys, values, size):
+        highest, total, output = torch.tensor(-torch.inf), 0.0, torch.zeros_like(query)
+        for K, V in zip(keys.split(size), values.split(size), strict=True):
+            scores = K @ query / len(query) ** 0.5
+            higher = highest_of(highest, scores)
+            shrink = shrink_of(highest, higher)
+            weights = torch.exp(scores - higher)
+            total, output = total * shrink + weights.sum(), output * shrink + weights @ V
+            highest = higher
+        return output / total
+
+    return attend
+
+
+def runs_below_zero(words, references, n):
+    return scaling_free_counts(words, references, n), len(words) - n + 1
+
+
+def scaling_free_counts(words, references, n):
+    return ALL["6.4"].right(words, references, n)[0]
+
+
+def places_by_word(cross, source, outputs):
+    best = cross.mean(dim=0).argmax(dim=1).tolist()
+    pairs = zip(outputs, best, strict=True)
+    return list({word: source[k] for word, k in pairs if word != "<eos>"}.items())
+
+
+LUCKY = {
+    "a loop that takes the whole list for an empty rest": ("8.2", full_batches_forgotten),
+    "no running maximum": (
+        "8.4",
+        blocks_by(lambda old, s: s.max(), lambda old, new: torch.exp(old - new).clamp(max=1)),
+    ),
+    "the size of the change": (
+        "8.4",
+        blocks_by(lambda old, s: s.max(), lambda old, new: torch.exp(-(old - new).abs())),
+    ),
+    "no maximum at all": (
+        "8.4",
+        lambda query, keys, values, size: (
+            (torch.exp(keys @ query / len(query) ** 0.5) @ values)
+            / torch.exp(keys @ query / len(query) ** 0.5).sum()
+        ),
+    ),
+    "fewer runs than none": ("6.4", runs_below_zero),
+    "one place for a word that is written twice": ("7.4", places_by_word),
+    "a mask that leaks a little": (
+        "1.2",
+        lambda scores: torch.softmax(scores - 12 * torch.ones_like(scores).triu(1), dim=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("said", LUCKY)
+def test_what_is_right_by_luck_alone_is_not_right(said):
+    """On ten fresh draws."""
+    number, answer = LUCKY[said]
+    assert {ALL[number].check(answer).state for _ in range(10)} == {"wrong"}
+
+
+@pytest.mark.parametrize(
+    ("number", "answer"),
+    [("1.4", 0.6488 + 7j), ("8.1", True), ("1.4", float("nan"))],
+)
+def test_a_value_of_another_kind_is_not_right(number, answer):
+    result = ALL[number].check(answer)
+    assert result.state == "wrong"
+    assert "too" not in result.words
+
+
+def test_an_exact_number_is_a_number():
+    assert ALL["2.4"].check(Fraction(20992)).state == "right"
+    assert ALL["2.4"].check(Decimal(20992)).state == "right"
+    right = ALL["8.2"].right
+    assert ALL["8.2"].check(lambda *args: Decimal(repr(right(*args)))).state == "right"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_a_number_s_digits_are_enough(dtype):
+    right = ALL["1.1"].right
+    assert ALL["1.1"].check(lambda *args: right(*args).to(dtype)).state == "right"
+    assert ALL["1.1"].check(lambda *args: right(*args).to(dtype) * 1.1).state == "wrong"
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("item", ALL.values(), ids=name)
+def test_a_check_needs_no_gradients_of_the_notebook(item, mode):
+    answer = right_answer(item)
+    with mode():
+        assert item.check(answer).state == "right"
 
 
 def test_checking_leaves_the_random_numbers_of_the_notebook_alone():

@@ -166,6 +166,36 @@ def test_any_other_fault_is_said_and_not_hidden(view, monkeypatch):
     assert not view.buttons["Train"].disabled
 
 
+def test_an_interrupted_run_leaves_the_picture_of_the_run_before(view, monkeypatch):
+    image, train_epoch, epochs = view.image.value, ablation.train_epoch, []
+
+    def interrupted(*args):
+        epochs.append(1)
+        if len(epochs) == 2:
+            raise KeyboardInterrupt
+        return train_epoch(*args)
+
+    monkeypatch.setattr(ablation, "train_epoch", interrupted)
+    view.controls["lr"].value = 0.5
+    with pytest.raises(KeyboardInterrupt):
+        view.train()
+    assert view.image.value == image
+    assert view.now[0] == (None, 0.01, True)
+    assert not view.buttons["Train"].disabled
+    monkeypatch.undo()
+    view.controls["lr"].value = 0.01
+    view.train()
+    assert "with warm-up: loss" in view.words.value
+
+
+def test_the_settings_are_those_of_the_picture(view):
+    view.controls["part"].value = "positions"
+    assert view.settings == {"part": "", "lr": 0.01, "warm": True}
+    view.buttons["Train"].click()
+    assert view.settings == {"part": "positions", "lr": 0.01, "warm": True}
+    assert view.picture.description.startswith("Without positions")
+
+
 def test_where_there_is_no_kernel_the_picture_and_its_line_stand(view):
     data, metadata = view._repr_mimebundle_()
     assert data["text/plain"] == metadata["image/png"]["alt"] == view.picture.description

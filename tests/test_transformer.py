@@ -750,3 +750,24 @@ def test_what_is_no_module_is_refused(net):
         d2l.keep_attention_weights(net, True),
     ):
         pass
+
+
+def test_a_mask_of_whole_numbers_is_not_taken_for_lengths():
+    """As other libraries make it: (batch, steps) of 0 and 1."""
+    ids = torch.tensor([[4, 5, 6, 1]])
+    net = d2l.EncoderDecoder(
+        d2l.TransformerEncoder(9, 8, 16, 2, 1), d2l.TransformerDecoder(9, 8, 16, 2, 1)
+    )
+    mask = torch.tensor([[1, 1, 1, 0]])
+    message = re.escape("valid_lens must be (batch,) = (1,), but it has shape (1, 4)")
+    with pytest.raises(ValueError, match=message):
+        net.encoder(ids, mask)
+    with pytest.raises(ValueError, match=message):
+        net.decoder.init_state(torch.zeros(1, 4, 8), mask)
+
+
+def test_a_state_keeps_lengths_that_were_given_as_a_list():
+    enc_outputs = torch.randn(2, 3, 8)
+    block = d2l.DecoderBlock(8, 16, 2)
+    state = block.init_state(enc_outputs, [3, 2]).select(torch.tensor([1, 0]))
+    assert state.enc_valid_lens.tolist() == [2, 3]

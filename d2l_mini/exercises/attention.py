@@ -90,9 +90,10 @@ def over_the_queries(scores):
 
 
 def square_scores(generator: torch.Generator) -> Iterator[tuple]:
-    """Scores of several numbers of steps."""
+    """Scores of several numbers of steps; at last such that even a small leak shows."""
     for steps in (2, 3, 1, 6):
         yield (torch.randn(steps, steps, generator=generator),)
+    yield (torch.randn(5, 5, generator=generator) + 20 * torch.ones(5, 5).triu(1),)
 
 
 # 1.3 A repair ---------------------------------------------------------------------------------

@@ -10,15 +10,19 @@ from __future__ import annotations
 import ctypes
 import html
 import inspect
+import math
 import textwrap
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 
+from d2l_mini.checks import as_float
 from d2l_mini.exercises.record import remember
 
 __all__ = ["Exercise", "FunctionExercise", "Result", "ValueExercise"]
@@ -86,7 +90,8 @@ class Exercise:
         try:
             if is_stub(answer):
                 raise NotAttempted
-            words = self.find_fault(answer)
+            with torch.inference_mode(False), torch.enable_grad():  # which a reader may have off
+                words = self.find_fault(answer)
         except NotAttempted:
             return Result(self.number, "open", "Not attempted yet.")
         except Exception as error:  # from within the answer: it says no to == or to repr()
@@ -120,7 +125,7 @@ class FunctionExercise(Exercise):
                exercise counts as not attempted
     inputs     from a random generator, the arguments of several calls: other shapes in each, odd
                sizes among them, one small enough to be shown
-    tolerance  how far numbers may be apart
+    tolerance  how far numbers may be apart: this, and this share of the right one
     """
 
     mistakes: Sequence[Callable] = field(kw_only=True)
@@ -181,7 +186,7 @@ class ValueExercise(Exercise):
     """A value is asked for: a number, a shape, a word; or the result of a measurement.
 
     mistakes   values that people give, each with what to tell them
-    tolerance  how far numbers may be apart, as a share of the right one
+    tolerance  how far numbers may be apart: this, and this share of the right one
     """
 
     mistakes: Sequence[tuple[object, str]] = field(kw_only=True)
@@ -195,7 +200,8 @@ class ValueExercise(Exercise):
         for mistake, words in self.mistakes:
             if alike(answer, mistake, min(self.tolerance, 0.02)):
                 return words
-        if isinstance(truth, (int, float)) and isinstance(answer, (int, float)):
+        number = None if isinstance(answer, bool) else as_float(answer)
+        if isinstance(truth, (int, float)) and number is not None and not math.isnan(number):
             return f"Not yet: {show(answer)} is too {'small' if answer < truth else 'large'}."
         return f"Not yet: {show(answer)} is not it."
 
@@ -245,13 +251,24 @@ def alike(a: object, b: object, tolerance: float) -> bool:
             and all(alike(x, y, tolerance) for x, y in zip(a, b, strict=True))
         )
     if isinstance(b, (Tensor, int, float, list, tuple)):
-        try:
-            a, b = (torch.as_tensor(x).detach().double().cpu() for x in (a, b))
-        except (TypeError, ValueError, RuntimeError):
+        if isinstance(a, bool) != isinstance(b, bool):
             return False
+        try:
+            a, b = (torch.as_tensor(float(x) if is_exact(x) else x).detach().cpu() for x in (a, b))
+        except (OverflowError, TypeError, ValueError, RuntimeError):
+            return False
+        if a.is_complex() and not b.is_complex():
+            return False
+        if a.is_floating_point() and a.itemsize == 2:  # no more digits than it can have
+            tolerance = max(tolerance, 2 * torch.finfo(a.dtype).eps)
         tolerances = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}
-        return a.shape == b.shape and torch.allclose(a, b, **tolerances)
+        return a.shape == b.shape and torch.allclose(a.double(), b.double(), **tolerances)
     return bool(a == b)
+
+
+def is_exact(value: object) -> bool:
+    """Whether this is a Fraction or a Decimal, of which torch knows nothing."""
+    return isinstance(value, (Fraction, Decimal))
 
 
 def size(arguments: object) -> int:

@@ -337,6 +337,16 @@ MISALIGNED = [
 ]
 
 
+TWICE = ("he waits and he sleeps . <eos>", "il attend et il dort . <eos>")
+
+
+def repeated_word_lost(cross, source, outputs):
+    """A word that is written twice has its place twice, one for each time: go through the places of
+    the words, not through the words."""
+    best = cross.mean(dim=0).argmax(dim=1).tolist()
+    return [(word, source[best[outputs.index(word)]]) for word in outputs if word != "<eos>"]
+
+
 def cross_attention_maps(generator: torch.Generator) -> Iterator[tuple]:
     """Cross-attention of several heads, drawn again where a mistake would make no difference."""
     yield (
@@ -344,13 +354,14 @@ def cross_attention_maps(generator: torch.Generator) -> Iterator[tuple]:
         ["sleep", "<eos>"],
         ["dors", "!", "<eos>"],
     )
-    for (english, french), heads in zip(TRANSLATIONS, (3, 5, 4), strict=True):
+    for (english, french), heads in zip((*TRANSLATIONS, TWICE), (3, 5, 4, 2), strict=True):
         source, outputs = english.split(), french.split()
         found = []
         while any(a == b for i, a in enumerate(found) for b in found[:i]) or not found:
             logits = 2 * torch.randn(heads, len(outputs), len(source), generator=generator)
             call = torch.softmax(logits, dim=2), source, outputs
-            found = [align(*call), *(mistake(*call) for mistake in MISALIGNED)]
+            mistakes = [*MISALIGNED, *[repeated_word_lost] * (french == TWICE[1])]
+            found = [align(*call), *(mistake(*call) for mistake in mistakes)]
         yield call
 
 
@@ -535,7 +546,7 @@ EXERCISES = [
             "for rows and places.",
             "cross.mean(dim=0).argmax(dim=1) has a place in the source for each of `outputs`.",
         ),
-        mistakes=[*MISALIGNED, places_in_outputs],
+        mistakes=[*MISALIGNED, places_in_outputs, repeated_word_lost],
         inputs=cross_attention_maps,
     ),
     FunctionExercise(

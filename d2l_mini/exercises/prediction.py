@@ -305,6 +305,7 @@ def lines_of_words(generator: torch.Generator) -> Iterator[tuple]:
         ("ababacba", ["abcab", "baba"], 2),
         ("abcabcd", ["abcd", "cabceab"], 3),
         ("abc", ["abcd", "ab"], 4),
+        ("a", ["abcd", "ab"], 4),
     ):
         order = torch.randperm(len(FRENCH), generator=generator).tolist()
         names = {letter: FRENCH[i] for letter, i in zip("abcde", order, strict=False)}

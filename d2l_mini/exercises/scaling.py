@@ -81,8 +81,8 @@ def in_percent(lengths, batch_size):
 
 
 def rows_in_any_order(generator: torch.Generator) -> Iterator[tuple]:
-    """Lengths whose last batch is smaller, and where sorting saves padding."""
-    for rows, batch_size in ((5, 2), (11, 4), (23, 5)):
+    """Lengths whose last batch is smaller, or full, and where sorting saves padding."""
+    for rows, batch_size in ((5, 2), (11, 4), (12, 3), (23, 5)):
         lengths = 2 * torch.arange(1, rows + 1)[torch.randperm(rows, generator=generator)]
         longest = int(lengths.argmax())  # not in the last batch
         lengths[[longest, 0]] = lengths[[0, longest]]
@@ -299,12 +299,16 @@ def infinite_at_the_first_block(query, keys, values, size):
 
 
 def rising_scores(generator: torch.Generator) -> Iterator[tuple]:
-    """Keys whose score rises from block to block, so that the highest one keeps changing."""
-    for hiddens, steps, size in ((2, 3, 2), (4, 7, 3), (5, 13, 4)):
+    """Keys whose score rises from block to block, so that the highest one keeps changing; then some
+    whose score falls, and some whose exponential is more than a number can be."""
+    for hiddens, steps, size, last in ((2, 3, 2, 2), (4, 7, 3, 2), (5, 13, 4, 2), (3, 8, 3, -4)):
         query = torch.rand(hiddens, generator=generator) + 0.5
         keys = torch.rand(steps, hiddens, generator=generator)
-        keys += torch.linspace(0, 2, steps)[:, None]
+        keys += torch.linspace(0, last, steps)[:, None]
         yield query, keys, torch.randn(steps, hiddens, generator=generator), size
+    for last in (300.0, -300.0):
+        keys = torch.linspace(-last, last, 6)[:, None] + torch.rand(6, 2, generator=generator)
+        yield torch.full((2,), 0.5), keys, torch.randn(6, 2, generator=generator), 2
 
 
 # 8.5 Several processes ------------------------------------------------------------------------

@@ -114,15 +114,16 @@ class TrainingExplorer(Explorer):
                 f"{self.picture.description}"
             )
             return
-        before = self.now
+        before, controls = self.now, {name: box.value for name, box in self.controls.items()}
         button.disabled = True
         try:
             run = train_short(
                 *settings, watch=lambda losses: self.show(draw_runs((settings, losses), before))
             )
-            self.now = settings, run
+            self.now, self.settings = (settings, run), controls
             self.show(draw_runs(self.now, before))
-        except Exception as error:
+        except BaseException as error:  # an interruption too: what was drawn of the run goes again
+            self.show(draw_runs(before))
             known = isinstance(error, (ValueError, FloatingPointError))
             kind = "" if known else f"{type(error).__name__}: "
             self.words.value = f"<b>⚠ {html.escape(kind + str(error))}</b>"

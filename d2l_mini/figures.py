@@ -41,6 +41,7 @@ __all__ = [
     "show_transformer",
 ]
 
+LARGEST = 1e100
 SLACK = 1e-4  # that rounding may put a number outside its range
 
 
@@ -828,7 +829,7 @@ def _read_weights(name: str, weights, shape: str) -> torch.Tensor:
 def _read(name: str, numbers, shape: str) -> torch.Tensor:
     """Numbers of a shape such as "rows, columns, 2" without an empty side, as float64 on the CPU.
 
-    Raises ValueError for another shape, TypeError for what are no real numbers.
+    Raises ValueError for another shape or too large a number, TypeError for what is no real number.
     """
     numbers = _as_tensor(name, numbers)
     sides = shape.split(", ")
@@ -838,6 +839,9 @@ def _read(name: str, numbers, shape: str) -> torch.Tensor:
     )
     if not fits:
         raise ValueError(f"{name} must be ({shape}), but have shape {tuple(numbers.shape)}")
+    largest = numbers[numbers.isfinite()].abs().max() if numbers.isfinite().any() else 0
+    if largest > LARGEST:  # more than matplotlib can set apart
+        raise ValueError(f"{name} must lie within {LARGEST:g} of 0, but one is {largest:g} away")
     return numbers
 
 

@@ -1124,3 +1124,27 @@ def test_a_row_of_panels_with_words_is_not_cut_off():
     pixels = matplotlib.image.imread(file)[..., :3]
     edges = (pixels[:2], pixels[-2:], pixels[:, :2], pixels[:, -2:])
     assert all((edge == 1).all() for edge in edges)
+
+
+HUGE = 1.7e308  # of which matplotlib cannot find the ends
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda: d2l.show_curves([1, 2, 3], {"a": [-HUGE, 2, HUGE]}, "x", "y"),
+        lambda: d2l.show_points({"a": ([1, 2], [-HUGE, HUGE])}, "x", "y"),
+        lambda: d2l.show_heatmaps([[[[-HUGE, HUGE]]]], "x", "y"),
+        lambda: d2l.show_bars([[HUGE, 1]], "x", "y"),
+    ],
+)
+def test_a_number_too_large_to_draw_is_named(show):
+    with pytest.raises(ValueError, match=r"must lie within 1e\+100 of 0, but one is 1.7e\+308"):
+        show()
+
+
+@pytest.mark.parametrize("scale", ["logit", "function", "logarithmic"])
+def test_another_scale_is_refused_with_those_that_there_are(scale):
+    message = f"yscale is '{scale}'; it must be one of linear, log, symlog, asinh"
+    with pytest.raises(ValueError, match=message):
+        d2l.show_curves([1, 2], {"a": [2, -3]}, "x", "y", yscale=scale)

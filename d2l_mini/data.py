@@ -17,7 +17,7 @@ import unicodedata
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -207,7 +207,7 @@ def find_download(name: str, cache_dir: str | os.PathLike | None = None) -> Path
     dataset = _dataset(name)
     given = os.environ.get(f"D2L_MINI_{name.upper().replace('-', '_')}")
     kept = cache_folder(cache_dir) / dataset.url.rsplit("/", 1)[-1]
-    paths = [Path(given).expanduser(), kept] if given else [kept]
+    paths = [check_path(given), kept] if given else [kept]
     return next((path for path in paths if _is_whole(path, dataset)), None)
 
 
@@ -230,8 +230,12 @@ def download_extract(
     folder   the folder inside the archive that is wanted; None = the one named like the archive
 
     Of a folder that is there already, files that are missing or were cut off are put in; the
-    others stay as they are. Raises as `download`, and OSError if the archive cannot be unpacked.
+    others stay as they are. Raises as `download`, ValueError if folder is a path, and OSError if
+    the archive cannot be unpacked.
     """
+    named = isinstance(folder, str) and Path(folder).name == folder not in ("", "..")
+    if folder is not None and not named:
+        raise ValueError(f"folder is {in_line(folder)}; it must be the name of one in the archive")
     archive = download(name, cache_dir)
     target = archive.parent / (folder or archive.stem)
     # A zip takes no filter, and needs none: unpacking skips its names with "..".
@@ -293,6 +297,8 @@ def read_data_nmt(source: str | os.PathLike = "bundled") -> str:
         raise ValueError(
             f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8, one pair a line"
         ) from error
+    if text.count("\0") > len(text) // 4:  # as UTF-16 reads
+        raise ValueError(f"{path} is not UTF-8 text (it is full of NULs): save it as UTF-8")
     if not text.strip():
         raise ValueError(f"{path} is empty; it should hold one sentence pair a line")
     return text.replace("\r\n", "\n").replace("\r", "\n")
@@ -481,6 +487,8 @@ class Vocab:
 
     def __init__(self, tokens=(), min_freq: int = 0, reserved_tokens: Sequence[str] = ()):
         tokens = () if tokens is None else tokens
+        if isinstance(tokens, Mapping):  # of counts, which would be lost
+            raise TypeError("tokens must be a list, and not a dictionary")
         if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Tensor)):
             tokens = [*tokens]
             if tokens and not isinstance(tokens[0], str):
@@ -620,8 +628,10 @@ def batches_by_length(
 
     Raises ValueError if there is no row, or num_tokens is too little for `min_rows` of the longest.
     """
-    if not isinstance(lengths, Tensor) or lengths.dim() != 1:
+    check_whole(lengths, "lengths")
+    if lengths.dim() != 1 or lengths.is_meta:
         raise TypeError("lengths must be a tensor (rows,)")
+    lengths = lengths.long()  # unsigned types lack half of the operations
     num_tokens = check_count("num_tokens", num_tokens, 1)
     min_rows = check_count("min_rows", min_rows, 1)
     if generator is not None:

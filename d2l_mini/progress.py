@@ -227,9 +227,12 @@ def _number(value):
     number = as_float(value)
     if number is not None:
         return number
-    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+    fits = isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex()
+    if not fits or value.layout != torch.strided:
         raise TypeError(f"a number is asked for, but {in_line(value)} is none")
-    return value.detach().float() if value.dtype.itemsize == 2 else value.detach()
+    if not value.is_floating_point():
+        return value.detach().long()
+    return value.detach().to(torch.float32 if value.device.type == "mps" else torch.float64)
 
 
 def _check_limits(name: str, limits: Sequence[float] | None) -> tuple[float, float] | None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_mini.attention import sequence_mask
-from d2l_mini.checks import check_count, check_device, check_number
+from d2l_mini.checks import check_count, check_device, check_number, check_path
 from d2l_mini.data import (
     batches_by_length,
     build_data_nmt,
@@ -104,9 +104,9 @@ def read_options(arguments: list[str] | None) -> tuple[Settings, Path, bool]:
     )
     parser.add_argument(
         "--output",
-        default="translator.pt",
         metavar="FILE",
-        help="written after each epoch, with FILE.csv beside it (default translator.pt)",
+        help="written after each epoch, and beside it a table, .csv in place of .pt (default "
+        "translator.pt)",
     )
     parser.add_argument("--resume", metavar="FILE", help="go on with this file by its own settings")
     for item in fields(Settings):
@@ -124,9 +124,11 @@ def read_options(arguments: list[str] | None) -> tuple[Settings, Path, bool]:
     output, resume = given.pop("output"), given.pop("resume")
     if resume is None:
         try:
-            return Settings(**given), Path(output), False
+            return Settings(**given), check_path(output or "translator.pt"), False
         except ValueError as error:
             parser.error(str(error))
+    if output is not None:
+        parser.error(f"{resume} is what is written too: leave out output")
     if given:
         parser.error(f"{resume} holds all settings: leave out {', '.join(given)}")
     return Settings(), Path(resume), True
@@ -183,6 +185,24 @@ def processes() -> Iterator[tuple[int, int]]:
         dist.destroy_process_group()
 
 
+def check_files(path: Path, table: Path, source: str, resume: bool) -> None:
+    """Raise OSError where a training could not write its files, ValueError where it should not."""
+    for file in (path, table):
+        if file.is_dir() or not file.parent.is_dir():
+            raise OSError(f"{file} cannot be written: name a file in a folder that is there")
+        if file.exists() and Path(source).exists() and file.samefile(source):
+            raise ValueError(f"{file} is what is learnt from: name another --output")
+    if resume:
+        return
+    if table.exists() and table.read_bytes()[:11] not in (b"", b"epoch,loss,"):
+        raise ValueError(f"{table} is there, and no table of a training: name another --output")
+    if path.exists() and path.stat().st_size > 0:
+        try:
+            load_training(path)
+        except ValueError:
+            raise ValueError(f"{path} is there, and no translator: name another --output") from None
+
+
 class Training:
     """One training, or one process's part of it: what it knows, and how far it is.
 
@@ -192,8 +212,8 @@ class Training:
     """
 
     def __init__(self, settings: Settings, path: Path, resume: bool, rank: int, world: int):
-        if path.is_dir() or not path.parent.is_dir():  # before hours of training
-            raise OSError(f"{path} cannot be written: name a file in a folder that is there")
+        self.table = path.with_suffix(".csv") if path.suffix == ".pt" else Path(f"{path}.csv")
+        check_files(path, self.table, settings.source, resume)  # before hours of training
         kept = load_training(path) if resume else None
         if resume and kept is None:
             raise ValueError(f"{path} was not written by d2l_mini.train, so it cannot go on")
@@ -248,9 +268,11 @@ class Training:
         """A new net."""
         s, (src_vocab, tgt_vocab) = self.settings, self.vocabs
         sizes = s.hiddens, s.ffn_hiddens, s.heads, s.layers, s.dropout
-        return EncoderDecoder(
+        net = EncoderDecoder(
             TransformerEncoder(len(src_vocab), *sizes), TransformerDecoder(len(tgt_vocab), *sizes)
         )
+        check_count("num_steps", s.num_steps, 1, len(net.decoder.pos_encoding.P))
+        return net
 
     def wrap(self) -> nn.Module:
         """The net as it is trained: by autocast, compiled, in step with the other processes."""
@@ -286,6 +308,8 @@ class Training:
                         f"    python -m d2l_mini.train --resume {self.path}"
                     )
                     return
+        if self.epoch == 0:  # of no epoch: the net as it starts
+            self.save()
         self.say(f"{self.path} holds the translator: d2l.load_translator({str(self.path)!r})")
 
     def learn(self, stop: Stop) -> tuple[bool, bool]:
@@ -352,9 +376,8 @@ class Training:
             "seconds": round(self.seconds, 1),
         }
         self.say("  ".join(f"{name} {value:,}" for name, value in line.items()))
-        path = self.path.with_suffix(".csv")
-        new = self.epoch == 1 or not path.exists()
-        with path.open("w" if new else "a", encoding="utf-8", newline="") as file:
+        new = self.epoch == 1 or not self.table.exists()
+        with self.table.open("w" if new else "a", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, line)
             if new:
                 writer.writeheader()

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import io
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -132,7 +133,8 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in learning])
     if not torch.isfinite(norm):
         raise FloatingPointError(f"the norm of the gradient is {norm}: try a smaller learning rate")
-    torch.nn.utils.clip_grads_with_norm_(learning, theta, norm)
+    if norm > theta:
+        torch.nn.utils.clip_grads_with_norm_(learning, theta, norm)
     return norm
 
 
@@ -187,12 +189,14 @@ def check_step(net, batch, optimizer, tgt_vocab, device, loss, num_tokens) -> No
     if loss is not None and not callable(loss):
         raise TypeError(f"loss must be a function or a module, but is {in_line(loss)}")
     if not isinstance(num_tokens, Tensor):
-        plain = isinstance(num_tokens, (int, float)) and as_float(num_tokens) is not None
-        tells = num_tokens is None or plain
+        tells = num_tokens is None or isinstance(num_tokens, (int, float))
+        check_number("num_tokens", 1 if num_tokens is None else num_tokens, 1e-9, 1e18)
     else:
         tells = num_tokens.numel() == 1 and not num_tokens.is_complex()
     if not tells:
         raise TypeError(f"num_tokens must be one number, but is {in_line(num_tokens)}")
+    if not torch.is_grad_enabled():
+        raise ValueError("gradients are off, by no_grad or inference_mode: nothing can be learnt")
     if not isinstance(batch, (tuple, list)) or len(batch) != 4:
         raise ValueError("a batch must be (X, X_valid_len, Y, Y_valid_len)")
 
@@ -290,6 +294,8 @@ def train_seq2seq(
     optimized = {id(p) for group in history.optimizer.param_groups for p in group["params"]}
     if not optimized <= {id(p) for p in net.parameters()}:
         raise ValueError("history is that of another net: start without one")
+    if not {id(p) for p in learning} <= optimized:
+        raise ValueError("the net has parts that the optimizer of history does not know")
     history.optimizer.load_state_dict(history.optimizer.state_dict())  # to where the net is now
     for group in history.optimizer.param_groups:
         group["lr"] = lr
@@ -344,45 +350,77 @@ def save_translator(
 
     The file is written under a temporary name and renamed, so an older one survives a failure.
     Raises ValueError if the vocabularies are not those of the net, num_steps is below 1 or the net
-    is not what its sizes say (a part was exchanged), TypeError if one of them is something else,
-    OSError if writing fails.
+    is not what its sizes say (a part or a setting was exchanged), TypeError if one of them is
+    something else, OSError if writing fails.
     """
     check_halves(net)
     check_vocab("src_vocab", src_vocab)
     check_vocab("tgt_vocab", tgt_vocab)
     num_steps = check_count("num_steps", num_steps, 1)
     net.check_vocab_sizes(len(src_vocab), len(tgt_vocab))
-    content = {
-        "encoder": _plain(net.encoder.sizes),
-        "decoder": _plain(net.decoder.sizes),
-        "src_tokens": src_vocab.idx_to_token,
-        "tgt_tokens": tgt_vocab.idx_to_token,
-        "num_steps": num_steps,
-        "weights": {name: tensor.cpu() for name, tensor in net.state_dict().items()},
-        "training": training,
-    }
+    _check_plain(training)
+    weights = {name: tensor.cpu() for name, tensor in net.state_dict().items()}
     file = io.BytesIO()  # on a full disk torch.save speaks of positions, write_bytes of the disk
-    torch.save(content, file)
     try:
+        content = {
+            "encoder": _plain(net.encoder.sizes),
+            "decoder": _plain(net.decoder.sizes),
+            "src_tokens": [str(token) for token in src_vocab],  # of NumPy's strings too
+            "tgt_tokens": [str(token) for token in tgt_vocab],
+            "num_steps": num_steps,
+            "weights": weights,
+            "training": training,
+        }
+        torch.save(content, file)
         built = _build_translator(_read_content(file)).net
         for there, here in zip(built.modules(), net.modules(), strict=True):
-            if type(there).__name__ != type(here).__name__:
+            if _differ(there, here):
                 raise ValueError(f"{type(here).__name__} would become {type(there).__name__}")
+    except OSError:
+        raise
     except Exception as error:
         raise ValueError(
             "this net cannot be built again from its sizes, so nothing was saved: keep its "
             "state_dict by torch.save instead"
         ) from error
-    path = check_path(path)
+    path = Path(os.path.realpath(check_path(path)))  # a link goes on to lead there
     if path.exists() and not path.is_file():  # a folder; or a device, which must not be replaced
         raise OSError(errno.EEXIST, f"could not write {path}: it is there, and no file")
     try:
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "it may not be written")
         with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as temporary:
             part = Path(temporary) / path.name
             part.write_bytes(file.getbuffer())
+            if path.exists():
+                shutil.copymode(path, part)
             os.replace(part, path)
     except OSError as error:
         raise OSError(error.errno, f"could not write {path}: {error.strerror}") from error
+
+
+def _check_plain(training: dict | None) -> None:
+    """Raise TypeError where something is more than a file without programs can hold."""
+    file = io.BytesIO()
+    try:
+        if training is not None:
+            torch.save(training, file)
+            file.seek(0)
+            torch.load(file, weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:
+        raise TypeError("training must hold plain values and tensors alone") from error
+
+
+def _differ(there: nn.Module, here: nn.Module) -> bool:
+    """Whether two modules differ beside their weights: in name, a number, the size of a buffer."""
+    if type(there).__name__ != type(here).__name__:
+        return True
+    sizes = [[buffer.shape for buffer in module.buffers(recurse=False)] for module in (there, here)]
+    names = vars(there).keys() & vars(here).keys() - {"training"}
+    numbers = [(as_float(vars(there)[name]), as_float(vars(here)[name])) for name in names]
+    return sizes[0] != sizes[1] or any(a != b for a, b in numbers if None not in (a, b))
 
 
 def _plain(sizes: tuple) -> tuple:
@@ -406,7 +444,10 @@ def load_training(path: str | os.PathLike) -> dict | None:
 
 def _read(path: str | os.PathLike, read: Callable[[BinaryIO], object]):
     """Read a file that `save_translator` wrote; raise as `load_translator`."""
-    with open(check_path(path), "rb") as file:
+    path = check_path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device gives without end
+        raise ValueError(f"{path} is no file")
+    with open(path, "rb") as file:
         try:
             return read(file)
         except Exception as error:  # what a stray file sets off inside torch.load is of any kind

@@ -342,7 +342,8 @@ def check_ids(X: Tensor, embedding: nn.Embedding) -> None:
 
 def check_halves(net: nn.Module) -> None:
     """Raise TypeError where something is no module with an encoder and a decoder."""
-    if not all(isinstance(getattr(net, half, None), nn.Module) for half in ("encoder", "decoder")):
+    halves = (getattr(net, half, None) for half in ("encoder", "decoder"))
+    if not all(isinstance(h, nn.Module) for h in halves) or not hasattr(net, "check_vocab_sizes"):
         raise TypeError(f"net must be an EncoderDecoder, but is a {type(net).__name__}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -107,10 +107,10 @@ def greedy_search(
     num_steps = check_count("num_steps", num_steps, 1)
     eos = tgt_vocab["<eos>"]
     state = net.decoder.init_state(net.encoder(enc_X, enc_valid_lens), enc_valid_lens)
-    token = torch.full_like(enc_X[:, :1], tgt_vocab["<bos>"])  # (sentences not ended, 1)
+    token = enc_X.new_full((len(enc_X), 1), tgt_vocab["<bos>"])  # (sentences not ended, 1)
     rows = torch.arange(len(enc_X), device=enc_X.device)  # where these stand in the batch
     tokens = torch.full((len(enc_X), num_steps), eos, device=enc_X.device)
-    total = torch.zeros(len(enc_X), device=enc_X.device)
+    total = torch.zeros(len(enc_X), dtype=torch.float32, device=enc_X.device)
     for step in range(num_steps):
         log_probs, state = next_log_probs(net, token, state, tgt_vocab)
         best, token = log_probs.max(dim=-1, keepdim=True)
@@ -134,8 +134,8 @@ def next_log_probs(net: EncoderDecoder, token: Tensor, state: list, tgt_vocab: V
     check_search(net, tgt_vocab)
     logits, state = net.decoder(token, state)
     log_probs = torch.log_softmax(logits[:, -1].float(), dim=-1)
-    log_probs[:, [tgt_vocab["<pad>"], tgt_vocab["<bos>"]]] = -torch.inf
-    return log_probs, state
+    never = torch.tensor(tgt_vocab[["<pad>", "<bos>"]], device=token.device)
+    return log_probs.index_fill(1, never, -torch.inf), state
 
 
 class Beams(NamedTuple):
@@ -221,7 +221,7 @@ def beam_steps(
     first_row = torch.arange(batch, device=device)[:, None] * beam_size  # (batch, 1)
     rows = torch.arange(batch, device=device).repeat_interleave(beam_size)
     state = [blk_state.select(rows) for blk_state in state]
-    scores = torch.full((batch, beam_size), -torch.inf, device=device)
+    scores = torch.full((batch, beam_size), -torch.inf, dtype=torch.float32, device=device)
     scores[:, 0] = 0  # at first all beams are alike: go on from one of them
     beams = Beams(scores, torch.zeros_like(scores), torch.zeros_like(scores, dtype=torch.bool))
     token = enc_X.new_full((batch, beam_size), tgt_vocab["<bos>"])
@@ -488,7 +488,7 @@ def _streams(
 ) -> tuple[list[str], list[list[str | None]]]:
     """Both sides as sacrebleu wants them: the first reference of all, then the second, ..."""
     hypotheses = check_texts("hypotheses", hypotheses)
-    if isinstance(references, (str, Tensor)) or not isinstance(references, Iterable):
+    if isinstance(references, (str, Tensor, Mapping, Set)) or not isinstance(references, Iterable):
         raise TypeError("references must be a list of sentences, or of lists of sentences")
     references = [*references]
     if not hypotheses or len(hypotheses) != len(references):

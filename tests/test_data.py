@@ -837,3 +837,34 @@ def test_an_empty_variable_names_nocache_folder(monkeypatch, tmp_path):
 def test_a_side_without_a_visible_character_makes_no_pair(side):
     text = f"go .\t{side}\n{side}\tva !\ngo .\tva !"
     assert data.tokenize_nmt(text) == ([["go", "."]], [["va", "!"]])
+
+
+def test_utf_16_without_a_mark_is_not_read_as_letters_and_nuls(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes("Heart.\tCœur.\n".encode("utf-16-le").replace(b"\x53\x01", b"o\0"))
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        data.read_data_nmt(path)
+
+
+@pytest.mark.parametrize("folder", ["..", "x/fra-eng", "/etc/fra-eng", ".", "", 5])
+def test_a_path_is_no_folder_of_an_archive(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"folder is .*; it must be the name of one"):
+        data.download_extract("fra-eng", folder, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_counts_are_no_tokens():
+    with pytest.raises(TypeError, match="tokens must be a list, and not a dictionary"):
+        data.Vocab({"a": 3, "b": 1}, min_freq=2)
+
+
+@pytest.mark.parametrize("lengths", [torch.tensor([1.0, 2.0]), torch.tensor([True]), [1, 2]])
+def test_lengths_of_rows_are_whole_numbers(lengths):
+    with pytest.raises(TypeError, match=r"lengths (are whole numbers|must be a dense tensor)"):
+        data.batches_by_length(lengths, 9)
+
+
+def test_a_variable_that_names_no_one_s_home_is_told(monkeypatch):
+    monkeypatch.setenv("D2L_MINI_FRA_ENG", "~nosuchuser/x")
+    with pytest.raises(ValueError, match="no file can be named '~nosuchuser/x'"):
+        data.find_download("fra-eng")

@@ -478,3 +478,27 @@ def test_a_point_that_is_no_number_leaves_every_line_as_it_was():
     with pytest.raises(TypeError, match="a number is asked for, but 'x' is none"):
         animator.add(1, (1, "x"))
     assert [len(line.get_xdata()) for line in animator.axes[0].lines] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "total"),
+    [
+        ([torch.tensor(200, dtype=torch.uint8)] * 2, 400),
+        ([torch.tensor(100, dtype=torch.int8)] * 2, 200),
+        ([torch.tensor(2**31 - 1, dtype=torch.int32), 1], 2**31),
+        ([torch.tensor(2.0**24)] + [torch.tensor(1.0)] * 3, 2**24 + 3),
+        ([torch.tensor(True)] * 3, 3),
+    ],
+    ids=["uint8", "int8", "int32", "float32", "bool"],
+)
+def test_a_sum_is_larger_than_what_its_parts_can_hold(values, total):
+    accumulator = d2l.Accumulator(1)
+    for value in values:
+        accumulator.add(value)
+    assert accumulator[0] == total
+
+
+@pytest.mark.parametrize("odd", [torch.tensor(1j), torch.ones(1).to_sparse(), torch.ones(2)])
+def test_what_is_not_one_number_is_not_added(odd):
+    with pytest.raises(TypeError, match="a number is asked for"):
+        d2l.Accumulator(1).add(odd)

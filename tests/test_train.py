@@ -413,3 +413,75 @@ def test_the_whole_file_becomes_batches_in_ten_seconds_and_little_memory(fra_eng
     assert 200 < batches < 1000
     assert seconds < 10
     assert gigabytes < 1.5
+
+
+# Files that are there already ------------------------------------------------------------------
+
+LEARNT = "go .\tva !\nrun .\tcours !\n" * 20
+
+
+@pytest.mark.parametrize(
+    ("there", "source", "output", "said"),
+    [
+        ("pairs.csv", "pairs.csv", "pairs.pt", "is what is learnt from: name another --output"),
+        ("mine.tsv", "mine.tsv", "mine.tsv", "is what is learnt from: name another --output"),
+        ("a.csv", "bundled", "a.pt", "is there, and no table of a training"),
+        ("letter.pt", "bundled", "letter.pt", "is there, and no translator"),
+    ],
+)
+def test_no_file_of_a_reader_s_is_written_over(
+    tmp_path, monkeypatch, capsys, there, source, output, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path(there).write_text(LEARNT, encoding="utf-8")
+    options = ["--source", source, "--output", output, *SMALL, "--epochs", "1"]
+    assert train.main(options) == 1
+    assert f"{there} {said}" in capsys.readouterr().err
+    assert Path(there).read_text(encoding="utf-8") == LEARNT
+
+
+def test_a_training_may_write_over_an_older_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for epochs in ("2", "1"):
+        lines = run(Path("a.pt"), "--pairs", "60", "--epochs", epochs)
+    assert len(lines) == 1
+
+
+def test_each_translator_has_a_table_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("m.v1", "m.v2", "log.csv"):
+        options = ["--pairs", "60", "--epochs", "1"]
+        assert train.main(["--output", name, *SMALL, *options]) == 0
+        assert d2l.load_translator(name).num_steps == 20
+        assert Path(f"{name}.csv").read_text(encoding="utf-8").startswith("epoch,loss,")
+
+
+def test_a_training_of_no_epoch_keeps_the_net_as_it_starts(tmp_path):
+    path = tmp_path / "a.pt"
+    assert train.main(["--output", str(path), *SMALL, "--pairs", "60", "--epochs", "0"]) == 0
+    assert d2l.load_translator(path).num_steps == 20
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--num-steps", "1500"], "num_steps is 1500; it must lie in 1 ... 1000"),
+        (["--output", "folder.pt"], "folder.csv cannot be written"),
+    ],
+)
+def test_what_could_not_be_kept_is_told_before_the_training(
+    tmp_path, monkeypatch, capsys, options, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path("folder.csv").mkdir()
+    monkeypatch.setattr(train, "train_step", None)
+    assert train.main([*SMALL, "--pairs", "60", *options]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_another_file_to_write_is_refused_where_a_training_goes_on(tmp_path, capsys):
+    path = tmp_path / "a.pt"
+    run(path, "--pairs", "60", "--epochs", "1")
+    with pytest.raises(SystemExit):
+        train.main(["--resume", str(path), "--output", "b.pt"])
+    assert "a.pt is what is written too: leave out output" in capsys.readouterr().err

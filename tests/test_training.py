@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -1072,3 +1073,123 @@ def test_what_is_no_vocabulary_is_not_saved(tmp_path):
     with pytest.raises(TypeError, match="tgt_vocab must be of type Vocab, but is a dict"):
         d2l.save_translator(tmp_path / "a.pt", net, src_vocab, {"va": 4}, 5)
     assert not list(tmp_path.iterdir())
+
+
+# What comes back is what was saved --------------------------------------------------------------
+
+
+def other_heads(net):
+    net.encoder.blks[0].attention = d2l.MultiHeadAttention(16, 4)
+
+
+def other_eps(net):
+    net.decoder.blks[0].addnorm1.ln = nn.LayerNorm(16, eps=1.0)
+
+
+def other_dropout(net):
+    net.encoder.blks[0].addnorm1.dropout.p = 0.5
+
+
+def more_positions(net):
+    net.encoder.pos_encoding = d2l.PositionalEncoding(16, max_len=2000)
+
+
+@pytest.mark.parametrize("change", [other_heads, other_eps, other_dropout, more_positions])
+def test_a_net_with_another_setting_is_not_saved(tmp_path, change):
+    """Its type and the shapes of its weights are those of the net that would come back."""
+    net, _, src_vocab, tgt_vocab = make_all()
+    change(net)
+    with pytest.raises(ValueError, match="cannot be built again from its sizes"):
+        d2l.save_translator(tmp_path / "a.pt", net, src_vocab, tgt_vocab, 10)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_encoder_of_a_reader_s_own_is_not_saved_and_told_so(tmp_path):
+    class Own(d2l.TransformerEncoder):
+        pass
+
+    net, _, src_vocab, tgt_vocab = make_all()
+    own = Own(len(src_vocab), 16, 32, 2, 2)
+    del own.sizes
+    net.encoder = own
+    with pytest.raises(ValueError, match="cannot be built again from its sizes"):
+        d2l.save_translator(tmp_path / "a.pt", net, src_vocab, tgt_vocab, 10)
+
+
+@pytest.mark.parametrize("odd", [{"f": len}, {"a": Path()}, {"a": np.zeros(2)}, {"f": lambda: 0}])
+def test_what_no_file_without_programs_holds_is_refused(tmp_path, odd):
+    net, _, src_vocab, tgt_vocab = make_all()
+    with pytest.raises(TypeError, match="training must hold plain values and tensors alone"):
+        d2l.save_translator(tmp_path / "a.pt", net, src_vocab, tgt_vocab, 10, odd)
+    assert not list(tmp_path.iterdir())
+
+
+def test_words_of_numpy_are_saved_as_words(tmp_path):
+    vocab = d2l.Vocab(np.array(["go", "run"]), reserved_tokens=["<pad>", "<bos>", "<eos>"])
+    d2l.save_translator(tmp_path / "a.pt", make_net(vocab, vocab), vocab, vocab, 10)
+    assert d2l.load_translator(tmp_path / "a.pt").src_vocab.idx_to_token == vocab.idx_to_token
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows lets no one make a link without rights")
+def test_a_link_leads_to_the_new_translator_and_its_rights_stay(tmp_path):
+    real, link = tmp_path / "real.pt", tmp_path / "link.pt"
+    save(real)
+    real.chmod(0o600)
+    link.symlink_to(real)
+    net, *_ = save(link, seed=1)
+    assert link.is_symlink()
+    assert logits(d2l.load_translator(real).net).equal(logits(net))
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_may_not_be_written_is_left_alone(tmp_path, monkeypatch):
+    net, *_ = save(tmp_path / "a.pt")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(OSError, match="it may not be written"):
+        save(tmp_path / "a.pt", seed=1)
+    assert logits(d2l.load_translator(tmp_path / "a.pt").net).equal(logits(net))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="only where devices are files")
+def test_a_device_is_no_translator():
+    with pytest.raises(ValueError, match="/dev/zero is no file"):
+        d2l.load_translator("/dev/zero")
+
+
+# What would learn nothing -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_training_without_gradients_is_refused(mode):
+    net, batches, _, tgt_vocab = make_all()
+    with mode(), pytest.raises(ValueError, match="gradients are off"):
+        d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, CPU)
+
+
+def test_a_history_that_does_not_know_a_part_of_the_net_is_refused():
+    net, batches, _, tgt_vocab = make_all()
+    history = d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, CPU)
+    net.decoder.blks.append(d2l.DecoderBlock(16, 32, 2))
+    with pytest.raises(ValueError, match="parts that the optimizer of history does not know"):
+        d2l.train_seq2seq(net, batches, 0.01, 1, tgt_vocab, CPU, history)
+
+
+@pytest.mark.parametrize("num_tokens", [-5, 0, math.inf, math.nan, True])
+def test_a_loss_is_divided_by_more_than_nothing(num_tokens):
+    net, [batch, *_], _, tgt_vocab = make_all()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match="num_tokens must be a number in"):
+        d2l.train_step(net, batch, optimizer, tgt_vocab, CPU, num_tokens=num_tokens)
+
+
+def test_clipping_leaves_a_tiny_gradient_that_is_short_enough():
+    net = with_gradients([3e-7, 4e-7])
+    before = [parameter.grad.clone() for parameter in net.parameters()]
+    d2l.grad_clipping(net, 1e-6)
+    assert all(p.grad.equal(b) for p, b in zip(net.parameters(), before, strict=True))
+
+
+def test_logits_and_labels_in_two_places_are_refused():
+    pred, label = torch.zeros(1, 2, 3, device="meta"), torch.zeros(1, 2, dtype=torch.int64)
+    with pytest.raises(TypeError, match="must be on one device, but are on meta and cpu"):
+        d2l.MaskedSoftmaxCELoss()(pred, label, torch.tensor([2]))

@@ -722,3 +722,38 @@ def test_a_search_refuses_what_holds_no_token_ids(wrong):
         d2l.greedy_search(net, wrong, None, tgt_vocab, 5)
     with pytest.raises(TypeError, match=r"must be a dense tensor|token ids must be"):
         d2l.beam_search(net, wrong, None, tgt_vocab, 5, 2)
+
+
+def test_a_gradient_goes_back_through_the_log_probabilities():
+    """F009: nothing is changed in place that the backward pass needs."""
+    net, src_vocab, tgt_vocab = make_all()
+    enc_X = source_ids(SENTENCES[0], src_vocab)
+    state = net.decoder.init_state(net.encoder(enc_X))
+    token = torch.tensor([[tgt_vocab["<bos>"]]])
+    log_probs, _ = d2l.next_log_probs(net, token, state, tgt_vocab)
+    log_probs[:, tgt_vocab["va"]].sum().backward()
+    assert net.decoder.dense.weight.grad.abs().sum() > 0
+
+
+def test_a_dictionary_of_references_is_not_scored_by_its_keys():
+    for score in (d2l.corpus_bleu, d2l.corpus_chrf):
+        with pytest.raises(TypeError, match="references must be a list of sentences"):
+            score(["va !"], {"go .": ["va !"]})
+
+
+def test_another_library_s_transformer_is_refused_by_its_name():
+    _, src_vocab, tgt_vocab = make_all()
+    net = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    with pytest.raises(TypeError, match="net must be an EncoderDecoder, but is a Transformer"):
+        d2l.translate(net, ["go ."], src_vocab, tgt_vocab, 5, "cpu")
+
+
+def test_searches_add_up_in_float32_whatever_the_default():
+    everything = make_all()
+    expected = [translate(everything, beam_size=size)[0].log_prob for size in (1, 2)]
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        found = [translate(everything, beam_size=size)[0].log_prob for size in (1, 2)]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found == expected

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import inspect
 import io
+import math
 import os
 import shutil
 import tempfile
@@ -131,9 +132,10 @@ def grad_clipping(net: nn.Module, theta: float) -> Tensor:
     theta = check_theta(theta)
     learning = [parameter for parameter in net.parameters() if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in learning])
-    if not torch.isfinite(norm):
+    length = norm.item()  # one look, for which a GPU has to be waited for
+    if not math.isfinite(length):
         raise FloatingPointError(f"the norm of the gradient is {norm}: try a smaller learning rate")
-    if norm > theta:
+    if length > theta:
         torch.nn.utils.clip_grads_with_norm_(learning, theta, norm)
     return norm
 

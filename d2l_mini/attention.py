@@ -281,6 +281,7 @@ class DotProductAttention(Attention):
         self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None
     ) -> Tensor:
         """As `Attention.forward`."""
+        check_floats(queries, "queries")
         # PyTorch's kernel does not know a score or a dropout of a reader's own.
         fits = type(self).score is DotProductAttention.score and type(self.dropout) is nn.Dropout
         dropout = self.dropout.p if fits and self.dropout.training else 0.0
@@ -338,8 +339,8 @@ def check_width(X: Tensor, layer: nn.Module, name: str) -> None:
         raise ValueError(
             f"{name} must be (..., {weight.shape[-1]}), but they have shape {tuple(X.shape)}"
         )
-    double = torch.float64 in (X.dtype, weight.dtype)  # which autocast leaves alone
-    if X.dtype != weight.dtype and (double or not torch.is_autocast_enabled(X.device.type)):
+    fixed = X.is_meta or torch.float64 in (X.dtype, weight.dtype)  # what autocast leaves alone
+    if X.dtype != weight.dtype and (fixed or not torch.is_autocast_enabled(X.device.type)):
         raise TypeError(
             f"{name} must have the type of the layer's weights, {weight.dtype}, but have {X.dtype}"
         )

@@ -365,6 +365,7 @@ def show_transformer(
     }
     if not isinstance(num_layers, Integral) or num_layers < 1:
         raise ValueError(f"num_layers must be a whole number from 1, but is {in_line(num_layers)}")
+    num_layers = int(num_layers)  # of NumPy's too
     inputs = _read_labels("inputs", inputs, 2) or ("", "")
     picture = Picture(figsize, (8, 7), layout="none")
     width, height = picture.get_size_inches()
@@ -718,7 +719,10 @@ def show_links(
     least = check_number("least", least, 0, 1)
     matrices = [_read_weights("weights", matrix, "queries, keys") for matrix in weights]
     queries, keys = (
-        [_read_labels(name, line, m.shape[i]) for line, m in zip(lines, matrices, strict=True)]
+        [
+            _read_labels(name, () if line is None else line, matrix.shape[i])
+            for line, matrix in zip(lines, matrices, strict=True)
+        ]
         for i, (name, lines) in enumerate((("queries", queries), ("keys", keys)))
     )
     wide = max(sum(room_for([word]) + 0.15 for word in line) for line in (*queries, *keys))

@@ -637,3 +637,15 @@ def test_autocast_takes_no_float64_for_float32():
     message = "keys must have the type of the layer's weights"
     with torch.autocast("cpu"), pytest.raises(TypeError, match=message):
         d2l.MultiHeadAttention(8, 2)(X, X, X)
+
+
+def test_what_is_no_tensor_is_told_before_the_kernel_is_chosen():
+    attention = d2l.DotProductAttention(0.5).train()
+    with pytest.raises(TypeError, match="queries must be a dense tensor, but is a list"):
+        attention([[1.0]], *make_qkv()[1:])
+
+
+def test_another_type_on_the_meta_device_is_told():
+    X = torch.zeros(2, 3, 8, device="meta", dtype=torch.float16)
+    with pytest.raises(TypeError, match="X must have the type of the layer's weights"):
+        d2l.AddNorm(8)(X, X)

@@ -1148,3 +1148,16 @@ def test_another_scale_is_refused_with_those_that_there_are(scale):
     message = f"yscale is '{scale}'; it must be one of linear, log, symlog, asinh"
     with pytest.raises(ValueError, match=message):
         d2l.show_curves([1, 2], {"a": [2, -3]}, "x", "y", yscale=scale)
+
+
+def test_a_number_of_blocks_may_be_numpy_s():
+    parts = {"embedding": ((2, 3), 5), "attention": ((2, 3), 5), "addnorm1": ((2, 3), 5)}
+    picture = d2l.show_transformer(parts, parts, np.int64(2))
+    assert "encoder of 2 blocks" in picture.description
+
+
+@pytest.mark.parametrize("name", ["queries", "keys"])
+def test_a_sentence_without_words_has_no_links(name):
+    words = {"queries": ["ab"], "keys": ["ab"]} | {name: [None]}
+    with pytest.raises(ValueError, match=f"there are 0 {name} for 2"):
+        d2l.show_links([torch.rand(2, 2)], **words)

@@ -72,13 +72,6 @@ def check_sizes(**sizes: int) -> None:
         check_count(name, size, 1)
 
 
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raise ValueError where a value is none of these words."""
-    choices = [*choices]
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} is {in_line(value)}; it must be one of {', '.join(choices)}")
-
-
 def check_path(path: str | os.PathLike) -> Path:
     """Return a path, a leading "~" as the home folder.
 

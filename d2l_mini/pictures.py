@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from PIL import Image  # matplotlib's own dependency
 
-from d2l_mini.checks import as_plain, check_choice, check_number, check_text, in_line
+from d2l_mini.checks import as_plain, check_number, check_text, in_line
 
 __all__ = ["Picture"]
 
@@ -219,7 +219,9 @@ def _is_formula(words: str) -> bool:
 
 def check_scale(name: str, scale: str) -> None:
     """Raise ValueError where an axis of any numbers has no such scale."""
-    check_choice(name, scale, ("linear", "log", "symlog", "asinh"))
+    known = ("linear", "log", "symlog", "asinh")
+    if not isinstance(scale, str) or scale not in known:
+        raise ValueError(f"{name} is {in_line(scale)}; it must be one of {', '.join(known)}")
 
 
 def check_strokes(name: str, fmts: Iterable[str]) -> None:
